@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-from demur.guards.static.source_text import split_names
+from demur.guards.static.source_text import word_set
 
 MAX_VALUE_LENGTH = 65_536
 UNKNOWN_PLACEHOLDER = "$unknown"
@@ -60,13 +60,11 @@ def join_values(values: list[Value], between: str = "") -> Value:
     if len(values) == 1:
         return values[0]
     # An unknown part must not vanish: `$X/*` is not `/*`.
-    text = between.join(
-        value.text if value.text or value.known else UNKNOWN_PLACEHOLDER for value in values
-    )
+    texts = (each.text if each.text or each.known else UNKNOWN_PLACEHOLDER for each in values)
+    text = between.join(texts)
     known = all(value.known for value in values) and len(text) <= MAX_VALUE_LENGTH
-    return Value(
-        text[:MAX_VALUE_LENGTH], known, frozenset().union(*(value.taints for value in values))
-    )
+    taints = frozenset[Taint]().union(*(value.taints for value in values))
+    return Value(text[:MAX_VALUE_LENGTH], known, taints)
 
 
 class WrittenFile(NamedTuple):
@@ -123,10 +121,8 @@ class ParsedOptions(NamedTuple):
         return not self.names.isdisjoint(names)
 
 
-def parse_options(
-    args: Iterable[Arg], value_options: frozenset[str] = frozenset()
-) -> ParsedOptions:
-    """Parse `args`; `value_options` are the options that take the next word as their value.
+def parse_options(args: Iterable[Arg], valued: frozenset[str] = frozenset()) -> ParsedOptions:
+    """Parse `args`; `valued` are the options that take the next word as their value.
 
     Short options may be bundled (`-rf`), long ones may carry `=value`; `--` ends them all.
     """
@@ -141,36 +137,24 @@ def parse_options(
             break
         if len(text) < 2 or text[0] != "-":
             operands.append(arg)
-        elif text.startswith("--") or text in value_options:
+        elif text.startswith("--") or text in valued:
             name, equals, rest_text = text.partition("=")
             names.add(name)
             if equals:
                 values[name] = arg._replace(text=rest_text, offset=None)
-            elif name in value_options and (value := next(rest, None)):
+            elif name in valued and (value := next(rest, None)):
                 values[name] = value
         else:
-            _parse_short_bundle(arg, names, values, rest, value_options)
+            # A bundle of short options; one that takes a value ends it.
+            for index, letter in enumerate(text[1:], start=2):
+                name = f"-{letter}"
+                names.add(name)
+                if name in valued:
+                    glued = arg._replace(text=text[index:], offset=None)
+                    if value := glued if glued.text else next(rest, None):
+                        values[name] = value
+                    break
     return ParsedOptions(frozenset(names), values, tuple(operands))
-
-
-def _parse_short_bundle(
-    arg: Arg,
-    names: set[str],
-    values: dict[str, Arg],
-    rest: "Iterable[Arg]",
-    value_options: frozenset[str],
-) -> None:
-    """Parse a bundle of short options; one that takes a value ends the bundle."""
-    for index, letter in enumerate(arg.text[1:], start=2):
-        name = f"-{letter}"
-        names.add(name)
-        if name in value_options:
-            rest_text = arg.text[index:]
-            if rest_text:
-                values[name] = arg._replace(text=rest_text, offset=None)
-            elif value := next(iter(rest), None):
-                values[name] = value
-            return
 
 
 _EXTENSION = re.compile(r"\.(?:exe|com|bat|cmd|ps1|vbs|js)$")
@@ -182,9 +166,9 @@ def program_name(name: str) -> str:
     return _EXTENSION.sub("", last) or name
 
 
-_BY_NAME = frozenset(split_names("-name -iname -path -ipath -wholename -regex"))
-_FILTERS = frozenset(
-    split_names("-type -mtime -mmin -size -empty -newer -user -perm -atime -ctime -group -links")
+_BY_NAME = word_set("-name -iname -path -ipath -wholename -regex")
+_FILTERS = word_set(
+    "-type -mtime -mmin -size -empty -newer -user -perm -atime -ctime -group -links"
 )
 
 
@@ -193,9 +177,6 @@ def find_targets(call: ProgramCall) -> list[Arg]:
     texts = call.texts
     ends = (index for index, text in enumerate(texts) if text.startswith(("-", "(", "!", "\\")))
     roots = call.args[: next(ends, len(texts))] or (call.name._replace(text="."),)
-    patterns = [
-        following.rpartition("/")[2] for text, following in pairwise(texts) if text in _BY_NAME
-    ]
-    filtered = any(text in _FILTERS for text in texts)
-    name = patterns[0] if patterns else ("*.*?" if filtered else "*")
+    patterns = (value.rpartition("/")[2] for text, value in pairwise(texts) if text in _BY_NAME)
+    name = next(patterns, "*" if _FILTERS.isdisjoint(texts) else "*.*?")
     return [root._replace(text=f"{root.text.rstrip('/')}/{name}", offset=None) for root in roots]

@@ -7,19 +7,21 @@ entry is parsed when its program first runs.
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from demur.guards.code_execution.call import CommandHit, ProgramCall, program_name
 from demur.guards.code_execution.context import CommandContext
 from demur.guards.code_execution.launchers import find_code
 from demur.guards.code_execution.network_checks import NETWORK_CHECKS, check_sockets
 from demur.guards.code_execution.program_checks import PROGRAM_CHECKS, check_environment
-from demur.source.reading import YAML_LOADER
+from demur.guards.code_execution.rules import (
+    RULE_FILES,
+    compile_pattern,
+    join_patterns,
+    parse_yaml,
+    read_table,
+)
 
-RULE_FILES = Path(__file__).parent.with_name("rules")
 _KEY = re.compile(r"\n(?=\w)")
 _ENTRY = re.compile(r"\n(?=    - |  \w)")
 _WORD = re.compile(r"\{([a-z]+)\}")
@@ -46,8 +48,7 @@ def check_command(call: ProgramCall, context: CommandContext) -> Iterator[Comman
 def _match_rows(call: ProgramCall) -> Iterator[CommandHit]:
     text = " ".join(call.texts)[:_MAX_TEXT_LENGTH]
     for rows in _rows(call.verb):
-        rule = next((rule for rule, pattern in rows if pattern.search(text)), None)
-        if rule is not None:
+        if rule := next((rule for rule, pattern in rows if pattern.search(text)), None):
             disks = [arg for arg in call.texts if arg.startswith("/dev/")]
             yield CommandHit(rule, disks[-1] if disks else call.verb)
 
@@ -75,11 +76,7 @@ def _sections() -> Mapping[str, str]:
 
 @cache
 def _section(name: str) -> Any:
-    return _parse(_sections()[name])[name]
-
-
-def _parse(text: str) -> Any:
-    return yaml.load(text, Loader=YAML_LOADER)  # noqa: S506 - a safe loader
+    return parse_yaml(_sections()[name])[name]
 
 
 @cache
@@ -96,19 +93,14 @@ def _entries() -> Mapping[str, list[str]]:
 @cache
 def _rows(program: str) -> tuple[tuple[tuple[str, re.Pattern[str]], ...], ...]:
     """Return the rules and patterns of a program, by family."""
-    rules = (_parse(text)[0]["rules"] for text in _entries()[program])
-    return tuple(
-        tuple((rule, _compile(pattern)) for row in rows for rule, pattern in row.items())
-        for rows in rules
-    )
+    tables = (parse_yaml(text)[0]["rules"] for text in _entries()[program])
+    rows = ([pair for row in table for pair in row.items()] for table in tables)
+    return tuple(tuple((rule, _compile(pattern)) for rule, pattern in pairs) for pairs in rows)
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
-    def fill(match: re.Match[str]) -> str:
-        words = _section("words")[match[1]]
-        return words if isinstance(words, str) else "|".join(words)
-
-    return re.compile(_WORD.sub(fill, pattern))
+    words = _section("words")
+    return re.compile(_WORD.sub(lambda match: join_patterns(words[match[1]]), pattern))
 
 
 @cache
@@ -119,7 +111,5 @@ def _tools() -> Mapping[str, frozenset[str]]:
 @cache
 def powershell_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the patterns over whole PowerShell texts, each with its rule."""
-    rules = _parse((RULE_FILES / "powershell.yaml").read_text(encoding="utf-8"))["rules"]
-    return tuple(
-        (row["rule"], re.compile("|".join(row["any"]), re.IGNORECASE | re.DOTALL)) for row in rules
-    )
+    rows = read_table("powershell.yaml")["rules"]
+    return tuple((row["rule"], compile_pattern(row["any"], re.DOTALL)) for row in rows)

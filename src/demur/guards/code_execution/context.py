@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
-from demur.guards.code_execution.call import Arg, CommandHit, ProgramCall, Value
+from demur.guards.code_execution.call import Arg, CommandHit, ProgramCall, Taint, Value
 from demur.guards.code_execution.effects import FileEffect
 from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.paths import PathKind, WorkspaceBounds, classify_path
 
 MAX_DEPTH = 12
+# The rules on running text of an origin.
+ORIGIN_RULES = {Taint.DOWNLOAD: "DOWNLOAD_RUN", Taint.DECODED: "DECODED_RUN"}
 
 
 class SourceMap(NamedTuple):

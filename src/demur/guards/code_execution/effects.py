@@ -26,7 +26,7 @@ from demur.guards.code_execution.paths import (
     read_rule,
     write_rule,
 )
-from demur.guards.static.source_text import split_names
+from demur.guards.static.source_text import split_names, word_set
 
 
 class EffectKind(StrEnum):
@@ -49,6 +49,19 @@ class FileEffect(NamedTuple):
 
 
 EffectReader = Callable[[ProgramCall], Iterator[FileEffect]]
+# Options that take a value, by program.
+_COPY_VALUED = word_set("-t --target-directory -S --suffix -m -o -g")
+_SED_VALUED = word_set("-e -f --expression --file -F -v -l")
+_GREP_VALUED = word_set("-e --regexp -f --file -A -B -C -m --include --exclude -g -t")
+_TAR_VALUED = word_set("-f --file -C --directory -X -T -I --exclude")
+_TRANSFER_VALUED = word_set(
+    "-i -P -F -o -c -l -S -J -e --rsh -f -B -T -M"
+    " --exclude --include --filter --exclude-from --files-from --bwlimit"
+)
+_URL_VALUED = word_set(
+    "-H --header -X --request -d --data -F --form -u --user -A"
+    " -e -b -x -m --data-binary --data-raw --data-urlencode -P -U"
+)
 
 
 def find_effects(call: ProgramCall) -> Iterator[FileEffect]:
@@ -57,19 +70,18 @@ def find_effects(call: ProgramCall) -> Iterator[FileEffect]:
         yield FileEffect(EffectKind.WRITE, write.target, append=write.append)
     for read in call.reads:
         yield FileEffect(EffectKind.READ, read)
-    reader = _EFFECT_READERS.get(call.verb)
-    if reader is not None:
+    if reader := _EFFECT_READERS.get(call.verb):
         yield from reader(call)
 
 
 def _operand_reader(
-    names: str, kind: EffectKind, operands: slice = slice(None), *, append: bool = False
+    names: str, kind: EffectKind, part: slice = slice(None), *, append: bool = False
 ) -> EffectReader:
     """Return a reader for programs whose operands are files; `names`: options with a value."""
-    value_options = frozenset(names.split())
+    valued = frozenset(names.split())
 
     def read(call: ProgramCall) -> Iterator[FileEffect]:
-        for operand in parse_options(call.args, value_options).operands[operands]:
+        for operand in parse_options(call.args, valued).operands[part]:
             yield FileEffect(kind, operand, append=append)
 
     return read
@@ -102,9 +114,6 @@ def _copy_effects(call: ProgramCall) -> Iterator[FileEffect]:
         yield FileEffect(EffectKind.WRITE, target._replace(text=whole), append=not blank)
 
 
-_COPY_VALUED = frozenset({"-t", "--target-directory", "-S", "--suffix", "-m", "-o", "-g"})
-
-
 def _tee_effects(call: ProgramCall) -> Iterator[FileEffect]:
     options = parse_options(call.args)
     for operand in options.operands:
@@ -113,9 +122,7 @@ def _tee_effects(call: ProgramCall) -> Iterator[FileEffect]:
 
 def _dd_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`dd`: an input of random bytes or zeros wipes the output."""
-    blank = any(
-        text in {"if=/dev/zero", "if=/dev/urandom", "if=/dev/random"} for text in call.texts
-    )
+    blank = call.has_arg("if=/dev/zero", "if=/dev/urandom", "if=/dev/random")
     for arg in call.args:
         name, _, value = arg.text.partition("=")
         if name == "of":
@@ -128,14 +135,11 @@ def _dd_effects(call: ProgramCall) -> Iterator[FileEffect]:
 
 def _in_place_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`sed -i` and `perl -i` write their files; without it they read them."""
-    options = parse_options(call.args, _PROGRAM_VALUED)
+    options = parse_options(call.args, _SED_VALUED)
     inplace = any(text.startswith(("-i", "--in-place")) for text in call.texts)
     program_given = options.has_any("-e", "--expression", "-f", "--file")
     for operand in options.operands[0 if program_given else 1 :]:
         yield FileEffect(EffectKind.WRITE if inplace else EffectKind.READ, operand, append=True)
-
-
-_PROGRAM_VALUED = frozenset({"-e", "-f", "--expression", "--file", "-F", "-v", "-l"})
 
 
 def _grep_effects(call: ProgramCall) -> Iterator[FileEffect]:
@@ -143,11 +147,6 @@ def _grep_effects(call: ProgramCall) -> Iterator[FileEffect]:
     pattern_given = options.has_any("-e", "--regexp", "-f", "--file")
     for operand in options.operands[0 if pattern_given else 1 :]:
         yield FileEffect(EffectKind.READ, operand)
-
-
-_GREP_VALUED = frozenset(
-    {"-e", "--regexp", "-f", "--file", "-A", "-B", "-C", "-m", "--include", "--exclude", "-g", "-t"}
-)
 
 
 def _tar_effects(call: ProgramCall) -> Iterator[FileEffect]:
@@ -163,16 +162,10 @@ def _tar_effects(call: ProgramCall) -> Iterator[FileEffect]:
         yield FileEffect(EffectKind.WRITE, folder, append=True)
 
 
-_TAR_VALUED = frozenset({"-f", "--file", "-C", "--directory", "-X", "-T", "-I", "--exclude"})
-
-
 def _archive_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`zip`, `7z a`, `rar a`: the first operand is the archive, the rest is read."""
-    options = parse_options(call.args, frozenset({"-P", "-p", "--password", "-b", "-x", "-i"}))
-    operands = list(options.operands)
-    if call.verb != "zip" and operands:
-        del operands[0]
-    for operand in operands[1:]:
+    options = parse_options(call.args, word_set("-P -p --password -b -x -i"))
+    for operand in options.operands[1 if call.verb == "zip" else 2 :]:
         yield FileEffect(EffectKind.READ, operand)
 
 
@@ -190,19 +183,14 @@ def _transfer_effects(call: ProgramCall) -> Iterator[FileEffect]:
             yield FileEffect(EffectKind.DELETE, last, tree=True)
 
 
-_TRANSFER_VALUED = frozenset(
-    {"-i", "-P", "-F", "-o", "-c", "-l", "-S", "-J", "-e", "--rsh", "-f", "-B", "-T", "-M"}
-    | {"--exclude", "--include", "--filter", "--exclude-from", "--files-from", "--bwlimit"}
-)
-
-
 def _is_remote(text: str) -> bool:
     head, colon, _ = text.partition(":")
     return bool(colon) and "/" not in head
 
 
-def _option_file_reader(reads: frozenset[str], writes: frozenset[str]) -> EffectReader:
+def _option_reader(read_options: str, write_options: str) -> EffectReader:
     """Return a reader for programs that name their files by option."""
+    reads, writes = word_set(read_options), word_set(write_options)
 
     def read(call: ProgramCall) -> Iterator[FileEffect]:
         options = parse_options(call.args, reads | writes | _URL_VALUED)
@@ -213,12 +201,6 @@ def _option_file_reader(reads: frozenset[str], writes: frozenset[str]) -> Effect
                 yield FileEffect(EffectKind.READ, value)
 
     return read
-
-
-_URL_VALUED = frozenset(
-    {"-H", "--header", "-X", "--request", "-d", "--data", "-F", "--form", "-u", "--user", "-A"}
-    | {"-e", "-b", "-x", "-m", "--data-binary", "--data-raw", "--data-urlencode", "-P", "-U"}
-)
 
 
 def _find_effects(call: ProgramCall) -> Iterator[FileEffect]:
@@ -248,23 +230,15 @@ def _windows_copy(call: ProgramCall) -> Iterator[FileEffect]:
 
 
 _OPTION = re.compile(r"/[A-Za-z?]{1,2}(?:$|:)|-")
-_CURL = _option_file_reader(
-    frozenset({"-T", "--upload-file", "-K", "--config"}), frozenset({"-o", "--output"})
-)
-_WGET = _option_file_reader(
-    frozenset({"-i", "--post-file", "--body-file"}), frozenset({"-O", "--output-document"})
-)
-_OPENSSL = _option_file_reader(frozenset({"-in", "-inkey"}), frozenset({"-out"}))
 
 
 def _editor_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """An editor reads its files; behind `sudo` assume that it writes them."""
     kind = EffectKind.WRITE if {"sudo", "doas"} & set(call.via) else EffectKind.READ
-    for operand in parse_options(call.args, frozenset({"-c", "-u", "-S", "--cmd"})).operands:
+    for operand in parse_options(call.args, word_set("-c -u -S --cmd")).operands:
         yield FileEffect(kind, operand, append=True)
 
 
-_READ = _operand_reader("-n -c -l -s -t -w -j -N -A", EffectKind.READ)
 _EFFECT_READERS: dict[str, EffectReader] = {
     **dict.fromkeys(("rm", "unlink", "grm"), _rm_effects),
     **dict.fromkeys(("cp", "mv", "install", "ln", "gcp"), _copy_effects),
@@ -283,21 +257,20 @@ _EFFECT_READERS: dict[str, EffectReader] = {
         split_names(
             "cat tac less more head tail nl od xxd hexdump strings base64 base32 cut sort uniq rev"
             " bat view zcat gzip bzip2 xz zstd b64encode b64decode diff paste fold split ccencrypt"
+            " type"
         ),
-        _READ,
+        _operand_reader("-n -c -l -s -t -w -j -N -A", EffectKind.READ),
     ),
     **dict.fromkeys(("del", "erase", "rd", "rmdir"), _windows_delete),
     **dict.fromkeys(("copy", "xcopy", "robocopy", "move", "ren", "rename"), _windows_copy),
-    "type": _READ,
-    "tee": _tee_effects,
+    **dict.fromkeys(("tee", "sponge"), _tee_effects),
     "dd": _dd_effects,
     "ditto": _operand_reader("", EffectKind.READ, slice(-1)),
     "touch": _operand_reader("-d -t -r --date --reference", EffectKind.WRITE, append=True),
     "truncate": _operand_reader("-s --size -r --reference", EffectKind.WRITE),
-    "sponge": _tee_effects,
-    "curl": _CURL,
-    "wget": _WGET,
-    "openssl": _OPENSSL,
+    "curl": _option_reader("-T --upload-file -K --config", "-o --output"),
+    "wget": _option_reader("-i --post-file --body-file", "-O --output-document"),
+    "openssl": _option_reader("-in -inkey", "-out"),
     "gpg": _operand_reader(
         "-o --output -r --recipient -u --local-user --passphrase --passphrase-fd --cipher-algo",
         EffectKind.READ,
@@ -309,10 +282,8 @@ _EFFECT_READERS: dict[str, EffectReader] = {
 
 _DELETE_TREE_RULES = {
     PathKind.ROOT: "DELETE_ROOT",
-    PathKind.SYSTEM: "DELETE_SYSTEM",
-    PathKind.DEVICE: "DELETE_SYSTEM",
-    PathKind.HOME_ITSELF: "DELETE_HOME",
-    PathKind.HOME: "DELETE_HOME",
+    **dict.fromkeys((PathKind.SYSTEM, PathKind.DEVICE), "DELETE_SYSTEM"),
+    **dict.fromkeys((PathKind.HOME_ITSELF, PathKind.HOME), "DELETE_HOME"),
     PathKind.OUTSIDE: "DELETE_OUTSIDE",
     PathKind.WORKSPACE_ITSELF: "DELETE_WORKSPACE",
 }
@@ -325,10 +296,7 @@ _DELETE_FILE_RULES = {
 _WIPE_RULES = {
     **_DELETE_TREE_RULES,
     PathKind.DEVICE: "OVERWRITE_DEVICE",
-    PathKind.WORKSPACE_ITSELF: "DELETE_WORKSPACE",
-    PathKind.INSIDE: "SHRED",
-    PathKind.SCRATCH: "SHRED",
-    PathKind.UNKNOWN: "SHRED",
+    **dict.fromkeys((PathKind.INSIDE, PathKind.SCRATCH, PathKind.UNKNOWN), "SHRED"),
 }
 _ROOT_IF_EMPTY = re.compile(r"\$\w*(?:/|/?\.?\*+)")  # the whole of `/` if the variable is empty
 _HISTORY = ("/.git", "/.hg", "/.svn")
@@ -365,10 +333,8 @@ def _rules_for_delete(effect: FileEffect, path_kind: PathKind, path: str) -> Ite
     elif effect.from_search and path_kind is PathKind.INSIDE:
         yield CommandHit("DELETE_SEARCHED", text)
     else:
-        matches_many = effect.tree or "*" in text
-        table = (
-            _DELETE_TREE_RULES if matches_many or is_system_critical(path) else _DELETE_FILE_RULES
-        )
+        severe = effect.tree or "*" in text or is_system_critical(path)
+        table = _DELETE_TREE_RULES if severe else _DELETE_FILE_RULES
         if path_kind in table:
             yield CommandHit(table[path_kind], text)
 
@@ -382,13 +348,11 @@ def _rules_for_write(effect: FileEffect, path_kind: PathKind, path: str) -> Iter
     elif rule := write_rule(path):
         lost = not effect.append and is_system_critical(path) and rule == "ACCOUNT_FILES"
         yield CommandHit("OVERWRITE_SYSTEM" if lost else rule, text)
-    elif path_kind in _OUTSIDE_KINDS:
+    elif path_kind in _OUTSIDE:
         if is_system_critical(path):
             yield CommandHit("WRITE_SYSTEM" if effect.append else "OVERWRITE_SYSTEM", text)
         else:
             yield CommandHit("WRITE_OUTSIDE", text)
 
 
-_OUTSIDE_KINDS = frozenset(
-    {PathKind.SYSTEM, PathKind.HOME, PathKind.HOME_ITSELF, PathKind.OUTSIDE, PathKind.ROOT}
-)
+_OUTSIDE = {PathKind.SYSTEM, PathKind.HOME, PathKind.HOME_ITSELF, PathKind.OUTSIDE, PathKind.ROOT}

@@ -56,9 +56,8 @@ class ShellState:
     def write_file(self, path: str, value: Value, *, append: bool = False) -> None:
         """Record the new content of a file."""
         place = self.resolve_path(path)
-        old = self.files.get(place) if append else None
-        if old is not None:
-            value = join_values([old, value])
+        if append and place in self.files:
+            value = join_values([self.files[place], value])
         if place in self.files or len(self.files) < _MAX_ENTRIES:
             self.files[place] = value
 
@@ -94,8 +93,7 @@ def expand_unsplit(word: ShellWord, state: ShellState, run: RunSubstitution) -> 
         piece = word.pieces[0]
         text = _expand_tilde(piece.text) if piece.kind is PieceKind.TEXT else piece.text
         return Arg(text, word.start, word.end, offset=piece.start if text == piece.text else None)
-    values = [_piece_value(piece, state, run) for piece in word.pieces] or [EMPTY]
-    value = join_values(values)
+    value = join_values([_piece_value(piece, state, run) for piece in word.pieces] or [EMPTY])
     return Arg(value.text, word.start, word.end, value.known, value.taints)
 
 
@@ -110,9 +108,8 @@ def _piece_alternatives(
                 texts = [_expand_tilde(text) for text in texts]
             yield [(Value(text), False) for text in texts]
         else:
-            yield [
-                (_piece_value(piece, state, run), not piece.unsplit and piece.kind not in _LITERAL)
-            ]
+            split = not piece.unsplit and piece.kind not in _LITERAL
+            yield [(_piece_value(piece, state, run), split)]
 
 
 def _split_fields(combination: tuple[tuple[Value, bool], ...], word: ShellWord) -> Iterator[Arg]:
@@ -160,10 +157,9 @@ def _variable_value(piece: WordPiece, state: ShellState, run: RunSubstitution) -
     if not piece.operator:
         return found
     operand = expand_unsplit(piece.operand or ShellWord((), 0, 0), state, run)
-    change = _OPERATORS.get(piece.operator)
-    if change is None:
-        return found if piece.operator == "!" else found._replace(known=False)
-    return change(found, operand)
+    if change := _OPERATORS.get(piece.operator):
+        return change(found, operand)
+    return found if piece.operator == "!" else found._replace(known=False)
 
 
 def _apply_default(found: Value, operand: Arg) -> Value:
@@ -178,8 +174,7 @@ def _apply_substring(found: Value, operand: Arg) -> Value:
     match = _SUBSTRING.match(operand.text)
     if not found.known or match is None:
         return found._replace(known=False)
-    first = int(match[1])
-    rest = found.text[first:]
+    rest = found.text[int(match[1]) :]
     return found._replace(text=rest[: int(match[2])] if match[2] else rest)
 
 
@@ -190,28 +185,20 @@ def _apply_replace(found: Value, operand: Arg, times: int) -> Value:
     return found._replace(text=found.text.replace(old, new, times)[:65_536])
 
 
-def _strip_prefix(found: Value, operand: Arg) -> Value:
-    return found._replace(text=found.text.removeprefix(operand.text))
-
-
-def _strip_suffix(found: Value, operand: Arg) -> Value:
-    return found._replace(text=found.text.removesuffix(operand.text))
-
-
 _OPERATORS: dict[str, Callable[[Value, Arg], Value]] = {
-    ":-": _apply_default,
-    "-": _apply_default,
-    ":=": _apply_default,
-    "=": _apply_default,
-    ":+": _apply_alternative,
-    "+": _apply_alternative,
+    **dict.fromkeys((":-", "-", ":=", "="), _apply_default),
+    **dict.fromkeys((":+", "+"), _apply_alternative),
     ":": _apply_substring,
     "/": lambda found, operand: _apply_replace(found, operand, 1),
     "//": lambda found, operand: _apply_replace(found, operand, -1),
-    "#": _strip_prefix,
-    "##": _strip_prefix,
-    "%": _strip_suffix,
-    "%%": _strip_suffix,
+    **dict.fromkeys(
+        ("#", "##"),
+        lambda found, operand: found._replace(text=found.text.removeprefix(operand.text)),
+    ),
+    **dict.fromkeys(
+        ("%", "%%"),
+        lambda found, operand: found._replace(text=found.text.removesuffix(operand.text)),
+    ),
     "^": lambda found, _: found._replace(text=found.text[:1].upper() + found.text[1:]),
     "^^": lambda found, _: found._replace(text=found.text.upper()),
     ",": lambda found, _: found._replace(text=found.text[:1].lower() + found.text[1:]),
@@ -263,9 +250,8 @@ def _expand_first_brace(text: str) -> list[str] | None:
             commas.append(index)
     head, tail = text[:start], text[end + 1 :]
     if end >= 0 and len(commas) > 1:
-        cuts = [*commas, end]
-        items = [text[left + 1 : right] for left, right in pairwise(cuts)]
-        return [head + item + tail for item in items]
+        cuts = pairwise([*commas, end])
+        return [head + text[left + 1 : right] + tail for left, right in cuts]
     if end >= 0 and (match := _RANGE.fullmatch(text[start + 1 : end])):
         return [head + item + tail for item in _expand_range(match[1], match[2])]
     # Not an expression: replace the bracket, so that the next search skips it.

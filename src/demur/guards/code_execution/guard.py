@@ -56,14 +56,8 @@ _PYTHON = re.compile(
     r"|[\w\])]\s*\(|^[ \t]*\w+[ \t]*=\s"
 )
 _PYTHON_NODES = (
-    ast.Call,
-    ast.Import,
-    ast.ImportFrom,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.For,
-    ast.With,
+    *(ast.Call, ast.Import, ast.ImportFrom, ast.For, ast.With),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
 )
 _POWERSHELL = re.compile(
     r"(?i)\$env:|\b(?:get|set|new|add|remove|invoke|start|stop|import|out|write|test|clear|copy|enable|disable"
@@ -142,25 +136,16 @@ def _build_findings(hits: Iterable[LocatedHit]) -> Iterator[Finding]:
         rule = COMMAND_RULES[item.hit.rule]
         if rule.action is Action.WARN and (item.start, item.end, rule.code) in strong:
             continue  # the same command is already reported for the same reason
+        # A deletion inside a container is escalated, not blocked.
+        contained = item.in_container and rule.code is ReasonCode.DESTRUCTIVE_ACTION
         yield Finding(
             code=rule.code,
             surface=SURFACE,
             span=Span(start=item.start, end=item.end),
             detail=f"{_shorten_text(item.verb)[:30]}: {rule.words}" if item.verb else rule.words,
             evidence=_build_evidence(item),
-            action=_action_for(rule.action, item),
+            action=Action.ESCALATE if contained and rule.action is Action.BLOCK else rule.action,
         )
-
-
-def _action_for(action: Action, hit: LocatedHit) -> Action:
-    """Return the rule's action; a deletion inside a container is escalated, not blocked."""
-    if (
-        hit.in_container
-        and action is Action.BLOCK
-        and COMMAND_RULES[hit.hit.rule].code == "DESTRUCTIVE_ACTION"
-    ):
-        return Action.ESCALATE
-    return action
 
 
 def _build_evidence(hit: LocatedHit) -> dict[str, str]:
@@ -181,12 +166,8 @@ def detect_languages(text: str) -> list[Language]:
     """Return the likely languages of `text`, at least one."""
     if _PYTHON.search(text) and _is_python(text):
         return [Language.PYTHON]
-    found = []
-    if _POWERSHELL.search(text):
-        found.append(Language.POWERSHELL)
-    if _CMD.search(text):
-        found.append(Language.CMD)
-    return [Language.SHELL, *found]
+    likely = ((Language.POWERSHELL, _POWERSHELL), (Language.CMD, _CMD))
+    return [Language.SHELL, *(language for language, form in likely if form.search(text))]
 
 
 def _is_python(text: str) -> bool:
@@ -196,12 +177,8 @@ def _is_python(text: str) -> bool:
         return False
     if any(isinstance(node, _PYTHON_NODES) for node in ast.walk(tree)):
         return True
+    # Without blanks around the equals sign, an assignment may also be shell.
+    assignments = (node for node in tree.body if isinstance(node, ast.Assign))
     return any(
-        isinstance(node, ast.Assign) and not _is_shell_assignment(node) for node in tree.body
+        node.value.col_offset - (node.targets[0].end_col_offset or 0) != 1 for node in assignments
     )
-
-
-def _is_shell_assignment(node: ast.Assign) -> bool:
-    """Whether an assignment may also be shell: no blanks around the equals sign."""
-    target = node.targets[0]
-    return node.value.col_offset - (target.end_col_offset or 0) == 1

@@ -5,17 +5,14 @@ not judged here: the command inside them is taken out and judged as if it stood 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from itertools import takewhile
 from typing import NamedTuple
 
-from demur.guards.code_execution.call import (
-    Arg,
-    ProgramCall,
-    find_targets,
-    parse_options,
-)
-from demur.guards.static.source_text import split_names
+from demur.guards.code_execution.call import Arg, ProgramCall, find_targets, parse_options
+from demur.guards.code_execution.rules import read_table
+from demur.guards.static.source_text import word_set
 
 
 class CodeLanguage(StrEnum):
@@ -36,27 +33,10 @@ class CodeToRun(NamedTuple):
     file: Arg | None = None
 
 
-SHELLS = frozenset(split_names("sh bash zsh dash ksh ash fish csh tcsh mksh rbash lksh yash xonsh"))
+SHELLS = word_set("sh bash zsh dash ksh ash fish csh tcsh mksh rbash lksh yash xonsh")
 _POWERSHELLS = frozenset({"powershell", "pwsh"})
-_OTHER = {
-    "perl": ("-e", "-E", "-ne", "-pe", "-le", "-lne", "-Mre=eval"),
-    "ruby": ("-e", "-ne", "-pe", "-rsocket"),
-    "node": ("-e", "--eval", "-p", "--print", "-pe"),
-    "nodejs": ("-e", "--eval", "-p", "-pe"),
-    "bun": ("-e", "--eval"),
-    "deno": ("eval",),
-    "php": ("-r",),
-    "lua": ("-e",),
-    "luajit": ("-e",),
-    "osascript": ("-e",),
-    "rscript": ("-e",),
-    "tclsh": (),
-    "expect": ("-c",),
-    "emacs": ("--eval", "-eval"),
-    "gdb": ("-ex",),
-    "groovy": ("-e",),
-    "julia": ("-e",),
-}
+_TABLES = read_table("launchers.json")
+_OTHER: dict[str, list[str]] = _TABLES["evaluators"]
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
 _PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?w?|pypy3?|py|ipython3?")
 _SHELL_VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
@@ -75,9 +55,9 @@ def find_code(call: ProgramCall) -> Iterator[CodeToRun]:
     elif verb == "cmd":
         yield from _cmd_code(call)
     elif verb[:2] in {"py", "ip"} and _PYTHON.fullmatch(verb):
-        yield from _evaluated_code(call, ("-c",), CodeLanguage.PYTHON)
+        yield from _flag_code(call, ("-c",), CodeLanguage.PYTHON)
     elif verb in _OTHER:
-        yield from _evaluated_code(call, _OTHER[verb], CodeLanguage.OTHER)
+        yield from _flag_code(call, _OTHER[verb], CodeLanguage.OTHER)
     elif verb in _AWKS and call.args:
         yield from _awk_code(call)
 
@@ -103,15 +83,11 @@ def _shell_code(call: ProgramCall) -> Iterator[CodeToRun]:
             return
         index += 1
     operands = [arg for arg in args[index:] if arg.text not in {"--", "-"}]
-    yield (
-        CodeToRun(CodeLanguage.SHELL, file=operands[0])
-        if operands
-        else CodeToRun(CodeLanguage.SHELL)
-    )
+    yield CodeToRun(CodeLanguage.SHELL, file=operands[0] if operands else None)
 
 
-def _evaluated_code(
-    call: ProgramCall, flags: tuple[str, ...], language: CodeLanguage
+def _flag_code(
+    call: ProgramCall, flags: Sequence[str], language: CodeLanguage
 ) -> Iterator[CodeToRun]:
     """Code behind an option, else the first operand's file, else the input."""
     args = call.args
@@ -137,12 +113,10 @@ def _evaluated_code(
 
 def _awk_code(call: ProgramCall) -> Iterator[CodeToRun]:
     """`awk PROGRAM`: the first operand."""
-    skip = False
-    for arg in call.args:
-        if skip:
-            skip = False
-        elif arg.text in {"-F", "-v", "-f"}:
-            skip = True
+    args = iter(call.args)
+    for arg in args:
+        if arg.text in {"-F", "-v", "-f"}:
+            next(args, None)
         elif not arg.text.startswith("-"):
             yield CodeToRun(CodeLanguage.OTHER, arg)
             return
@@ -150,7 +124,7 @@ def _awk_code(call: ProgramCall) -> Iterator[CodeToRun]:
 
 def _powershell_code(call: ProgramCall) -> Iterator[CodeToRun]:
     """`-Command TEXT...`, `-EncodedCommand TEXT` (left to the reader), `-File FILE`, or words."""
-    args = call.args
+    args, language = call.args, CodeLanguage.POWERSHELL
     index = 0
     while index < len(args):
         option = args[index].text.lower().lstrip("-/")
@@ -160,26 +134,18 @@ def _powershell_code(call: ProgramCall) -> Iterator[CodeToRun]:
             index += 1
             break
         if option and ("encodedcommand".startswith(option) or option == "ec"):
-            yield from (
-                CodeToRun(CodeLanguage.POWERSHELL, arg) for arg in args[index + 1 : index + 2]
-            )
+            yield from (CodeToRun(language, arg) for arg in args[index + 1 : index + 2])
             return
         if option and "file".startswith(option):
-            yield from (
-                CodeToRun(CodeLanguage.POWERSHELL, file=arg) for arg in args[index + 1 : index + 2]
-            )
+            yield from (CodeToRun(language, file=arg) for arg in args[index + 1 : index + 2])
             return
         index += 2 if option.startswith(("ex", "ep", "w", "v", "out", "in")) else 1
     rest = args[index:]
-    if len(rest) == 1:
-        yield CodeToRun(CodeLanguage.POWERSHELL, rest[0])
-    elif rest:
+    code = rest[0] if rest else None
+    if code and len(rest) > 1:
         text = " ".join(arg.text for arg in rest)
-        yield CodeToRun(
-            CodeLanguage.POWERSHELL, rest[0]._replace(text=text, end=rest[-1].end, offset=None)
-        )
-    else:
-        yield CodeToRun(CodeLanguage.POWERSHELL)
+        code = code._replace(text=text, end=rest[-1].end, offset=None)
+    yield CodeToRun(language, code)
 
 
 def _cmd_code(call: ProgramCall) -> Iterator[CodeToRun]:
@@ -189,11 +155,8 @@ def _cmd_code(call: ProgramCall) -> Iterator[CodeToRun]:
             rest = call.args[index + 1 :]
             glued = arg.text[2:]
             text = " ".join([*([glued] if glued else []), *(item.text for item in rest)])
-            whole = len(rest) == 1 and not glued
-            yield CodeToRun(
-                CodeLanguage.CMD,
-                rest[0] if whole else arg._replace(text=text, end=call.args[-1].end, offset=None),
-            )
+            whole = arg._replace(text=text, end=call.args[-1].end, offset=None)
+            yield CodeToRun(CodeLanguage.CMD, rest[0] if len(rest) == 1 and not glued else whole)
             return
 
 
@@ -228,8 +191,7 @@ def unwrap_command(call: ProgramCall) -> Iterator[InnerCommand]:
 
 
 def _command_behind(call: ProgramCall, prefix: _CommandPrefix) -> Iterator[InnerCommand]:
-    rest = _skip_options(call.args, prefix)
-    if rest:
+    if rest := _skip_options(call.args, prefix):
         yield InnerCommand(rest, call.verb, prefix.script)
 
 
@@ -254,62 +216,14 @@ def _skip_options(args: tuple[Arg, ...], prefix: _CommandPrefix) -> tuple[Arg, .
     return args[index:]
 
 
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_PREFIXES: dict[str, _CommandPrefix] = {
-    **dict.fromkeys(
-        split_names(
-            "builtin busybox command dbus-run-session entr fakeroot firejail nohup rlwrap setpriv"
-            " setsid start-process systemd-inhibit torify torsocks toybox unbuffer"
-        ),
-        _CommandPrefix(),
-    ),
-    **dict.fromkeys(
-        split_names("arch-chroot chroot chrt gosu su-exec taskset"), _CommandPrefix(skip=1)
-    ),
-    **dict.fromkeys(
-        ("timeout", "gtimeout"),
-        _CommandPrefix(_word_set("-k -s --kill-after --signal"), skip=1),
-    ),
-    **dict.fromkeys(("proxychains", "proxychains4"), _CommandPrefix(_word_set("-f"))),
-    "sudo": _CommandPrefix(
-        _word_set("-u -g -h -p -C -D -r -t -T -U --user --group --host --chdir"), assignments=True
-    ),
-    "doas": _CommandPrefix(_word_set("-u -C -a")),
-    "run0": _CommandPrefix(_word_set("-u --user")),
-    "pkexec": _CommandPrefix(_word_set("--user")),
-    "time": _CommandPrefix(_word_set("-f -o")),
-    "nice": _CommandPrefix(_word_set("-n --adjustment")),
-    "ionice": _CommandPrefix(_word_set("-c -n -p --class --classdata")),
-    "stdbuf": _CommandPrefix(_word_set("-i -o -e")),
-    "strace": _CommandPrefix(_word_set("-e -o -p -s -u -E -P")),
-    "ltrace": _CommandPrefix(_word_set("-e -o -p -s -u")),
-    "exec": _CommandPrefix(_word_set("-a")),
-    "unshare": _CommandPrefix(_word_set("-S -G -R -w")),
-    "caffeinate": _CommandPrefix(_word_set("-t -w")),
-    "xvfb-run": _CommandPrefix(_word_set("-s -n -e -f")),
-    "systemd-run": _CommandPrefix(
-        _word_set("-p -u --unit --on-calendar --on-active -M -H --slice")
-    ),
-    "nsenter": _CommandPrefix(_word_set("-t --target -S -G")),
-    "screen": _CommandPrefix(_word_set("-S -t -c -X")),
-    "sshpass": _CommandPrefix(_word_set("-p -f -d")),
-    "watch": _CommandPrefix(_word_set("-n --interval"), script=True),
-    "parallel": _CommandPrefix(_word_set("-j -a -I --jobs"), script=True),
-    "ssh": _CommandPrefix(
-        _word_set("-i -p -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -B"),
-        skip=1,
-        script=True,
-    ),
-    "eval": _CommandPrefix(script=True),
-    "hyperfine": _CommandPrefix(_word_set("-r -w -m -M -n --runs --warmup"), script=True),
+_PREFIXES = {
+    program: _CommandPrefix(**{**options, "valued": frozenset(options.get("valued", ()))})
+    for program, options in _TABLES["prefixes"].items()
 }
 
 
 def _env_command(call: ProgramCall) -> Iterator[InnerCommand]:
-    valued = _word_set("-u --unset -C --chdir -S --split-string")
+    valued = word_set("-u --unset -C --chdir -S --split-string")
     options = parse_options(call.args, valued)
     if text := options.values.get("-S") or options.values.get("--split-string"):
         yield InnerCommand((text,), "env", script=True)
@@ -331,13 +245,13 @@ def _option_opener(*names: str) -> Callable[[ProgramCall], Iterator[InnerCommand
 def _flock_command(call: ProgramCall) -> Iterator[InnerCommand]:
     yield from _option_opener("-c", "--command")(call)
     if not call.has_arg("-c", "--command"):
-        yield from _command_behind(call, _CommandPrefix(_word_set("-w -E"), skip=1))
+        yield from _command_behind(call, _CommandPrefix(word_set("-w -E"), skip=1))
 
 
 def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     valued = "-I -n -P -L -d -s -E -a --max-args --max-procs --delimiter --replace --arg-file"
-    rest = _skip_options(call.args, _CommandPrefix(_word_set(valued)))
-    options = parse_options(call.args[: len(call.args) - len(rest)], _word_set(valued))
+    rest = _skip_options(call.args, _CommandPrefix(word_set(valued)))
+    options = parse_options(call.args[: len(call.args) - len(rest)], word_set(valued))
     hole = options.values.get("-I")
     items = tuple(
         call.name._replace(text=text, known=call.stdin.known, taints=call.stdin.taints, offset=None)
@@ -358,6 +272,7 @@ def _fill_hole(arg: Arg, hole: str, item: Arg) -> Arg:
 
 
 _MAX_ROOTS = 8
+_EXEC_ENDS = frozenset({";", "+", "\\;"})
 
 
 def _find_commands(call: ProgramCall) -> Iterator[InnerCommand]:
@@ -367,11 +282,7 @@ def _find_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     for index, arg in enumerate(args):
         if arg.text not in {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"}:
             continue
-        inner: list[Arg] = []
-        for word in args[index + 1 :]:
-            if word.text in {";", "+", "\\;"}:
-                break
-            inner.append(word)
+        inner = list(takewhile(lambda word: word.text not in _EXEC_ENDS, args[index + 1 :]))
         for item in found[:_MAX_ROOTS]:
             yield InnerCommand(tuple(_fill_hole(word, "{}", item) for word in inner), call.verb)
 
@@ -387,21 +298,14 @@ def _container_command(call: ProgramCall) -> Iterator[InnerCommand]:
             return
 
 
-_CONTAINER_VALUED = _word_set(
-    "-e --env -v --volume -p --publish -w --workdir -u --user --name --network --net --entrypoint"
-    " -m --memory --mount -l --label --hostname -h --cpus --restart "
-    "--platform --add-host --env-file"
-    " --ulimit --device --gpus --cap-add --security-opt --pid --ipc --tmpfs --shm-size --index"
-)
+_CONTAINER_VALUED = frozenset(_TABLES["container_options"])
 
 
 def _cluster_command(call: ProgramCall) -> Iterator[InnerCommand]:
     """`kubectl exec POD -- CMD`, `kubectl run ... -- CMD`, `lxc exec NAME -- CMD`."""
-    texts = call.texts
-    if "--" in texts and ("exec" in texts or "run" in texts or "debug" in texts):
-        rest = call.args[texts.index("--") + 1 :]
-        if rest:
-            yield InnerCommand(rest, call.verb, in_container=True)
+    start = call.texts.index("--") + 1 if call.has_arg("--") else len(call.args)
+    if call.has_arg("exec", "run", "debug") and (rest := call.args[start:]):
+        yield InnerCommand(rest, call.verb, in_container=True)
 
 
 def _adb_command(call: ProgramCall) -> Iterator[InnerCommand]:
@@ -415,9 +319,8 @@ def _git_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     if texts[:2] == ["bisect", "run"]:
         yield InnerCommand(call.args[2:], "git")
     elif texts[:2] == ["submodule", "foreach"]:
-        yield InnerCommand(
-            tuple(a for a in call.args[2:] if a.text != "--recursive"), "git", script=True
-        )
+        words = tuple(arg for arg in call.args[2:] if arg.text != "--recursive")
+        yield InnerCommand(words, "git", script=True)
     for index, arg in enumerate(call.args[:-1]):
         following = call.args[index + 1]
         if arg.text in {"--exec", "-x"} and "rebase" in texts:
@@ -440,9 +343,8 @@ def _editor_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     for arg in call.args:
         command = arg.text.lstrip(":")
         if command.startswith("!") and len(command) > 1:
-            yield InnerCommand(
-                (arg._replace(text=command[1:], offset=None),), call.verb, script=True
-            )
+            script = arg._replace(text=command[1:], offset=None)
+            yield InnerCommand((script,), call.verb, script=True)
 
 
 def _trap_command(call: ProgramCall) -> Iterator[InnerCommand]:
@@ -453,13 +355,10 @@ def _trap_command(call: ProgramCall) -> Iterator[InnerCommand]:
 _OPENERS: dict[str, Callable[[ProgramCall], Iterator[InnerCommand]]] = {
     "env": _env_command,
     "su": _option_opener("-c", "--command", "--session-command"),
-    "runuser": _option_opener("-c", "--command"),
-    "script": _option_opener("-c", "--command"),
-    "vagrant": _option_opener("-c", "--command"),
+    **dict.fromkeys(("runuser", "script", "vagrant"), _option_opener("-c", "--command")),
     "nix-shell": _option_opener("--run", "--command"),
     "flock": _flock_command,
-    "xargs": _xargs_commands,
-    "gxargs": _xargs_commands,
+    **dict.fromkeys(("xargs", "gxargs"), _xargs_commands),
     "adb": _adb_command,
     "trap": _trap_command,
     "git": _git_commands,

@@ -2,7 +2,7 @@
 
 import fnmatch
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from demur.guards.code_execution.call import (
@@ -15,7 +15,7 @@ from demur.guards.code_execution.call import (
 )
 from demur.guards.code_execution.context import CommandCheck, CommandContext
 from demur.guards.code_execution.paths import canonical_path, read_rule
-from demur.guards.static.source_text import split_names
+from demur.guards.static.source_text import split_names, word_set
 
 HOST_PATTERN = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]*@)?(\[[^\]]+\]|[A-Za-z0-9_.-]+)")
 _METADATA = re.compile(
@@ -26,12 +26,14 @@ _LOCAL = re.compile(r"(?i)^(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1\]|::
 
 def find_hosts(texts: list[str]) -> list[str]:
     """Return the hosts that addresses among `texts` name."""
-    return [
-        match[1].lower() for text in texts if "://" in text and (match := HOST_PATTERN.match(text))
-    ]
+    return _hosts_in(text for text in texts if "://" in text)
 
 
-def _is_allowed_host(host: str, context: CommandContext) -> bool:
+def _hosts_in(addresses: Iterable[str]) -> list[str]:
+    return [found[1].lower() for text in addresses if (found := HOST_PATTERN.match(text))]
+
+
+def _allows_host(host: str, context: CommandContext) -> bool:
     hosts = context.config.hosts
     return hosts is None or any(fnmatch.fnmatchcase(host, pattern) for pattern in hosts)
 
@@ -39,9 +41,8 @@ def _is_allowed_host(host: str, context: CommandContext) -> bool:
 def _are_trusted_hosts(hosts: list[str], context: CommandContext) -> bool:
     """Whether every host is this machine or one that the settings allow."""
     named = context.config.hosts is not None
-    return bool(hosts) and all(
-        _LOCAL.match(host) or (named and _is_allowed_host(host, context)) for host in hosts
-    )
+    trusted = (_LOCAL.match(host) or (named and _allows_host(host, context)) for host in hosts)
+    return bool(hosts) and all(trusted)
 
 
 def check_hosts(hosts: list[str], context: CommandContext) -> Iterator[CommandHit]:
@@ -49,7 +50,7 @@ def check_hosts(hosts: list[str], context: CommandContext) -> Iterator[CommandHi
     for host in dict.fromkeys(hosts):
         if _METADATA.search(host):
             yield CommandHit("METADATA", host)
-        elif not _LOCAL.match(host) and not _is_allowed_host(host, context):
+        elif not _LOCAL.match(host) and not _allows_host(host, context):
             yield CommandHit("HOST_NOT_ALLOWED", host)
 
 
@@ -68,24 +69,19 @@ def check_sent_data(
         yield CommandHit("WORK_SENT", target)
 
 
+_LEAVING = frozenset({Taint.SECRET, Taint.ENVIRONMENT, Taint.FILE})
+_REMOTE = re.compile(r"(?![A-Za-z]:[\\/])(?:[^/]+:|rsync://)")
 _DEV_TCP = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/")
-_CURL_VALUED = frozenset(
-    split_names(
-        "-o --output -d --data --data-binary --data-raw --data-urlencode --data-ascii -F --form"
-        " -T --upload-file -H --header -X --request -u --user -A -e -b -c -x --proxy -m --max-time"
-        " -w -K --retry -E --cert --key --cacert --connect-timeout -r -C --url --json --resolve -Q"
-        " -y -Y"
-    )
+_CURL_VALUED = word_set(
+    "-o --output -d --data --data-binary --data-raw --data-urlencode --data-ascii -F --form"
+    " -T --upload-file -H --header -X --request -u --user -A -e -b -c -x --proxy -m --max-time"
+    " -w -K --retry -E --cert --key --cacert --connect-timeout -r -C --url --json --resolve -Q"
+    " -y -Y"
 )
-_CURL_DATA = (
-    "-d",
-    "--data",
-    "--data-binary",
-    "--data-raw",
-    "--data-urlencode",
-    "--data-ascii",
-    "--json",
-)
+_CURL_DATA = split_names("-d --data --data-binary --data-raw --data-urlencode --data-ascii --json")
+_WGET_VALUED = word_set("-O -o -P -i -U -t -T -e --header")
+_NETCAT_VALUED = word_set("-p -s -w -e -c -i -q -X -x --exec --sh-exec")
+_COPY_VALUED = word_set("-i -P -F -o -e -J -l -b -pw")
 
 
 def _file_origins(arg: Arg, call: ProgramCall, context: CommandContext) -> frozenset[Taint]:
@@ -102,18 +98,13 @@ def _file_origins(arg: Arg, call: ProgramCall, context: CommandContext) -> froze
 
 def _check_curl(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     options = parse_options(call.args, _CURL_VALUED)
-    addresses = [arg.text for arg in options.operands] + [
-        options.values[name].text for name in ("--url",) if name in options.values
-    ]
-    hosts = [match[1].lower() for text in addresses if (match := HOST_PATTERN.match(text))]
+    url = options.values.get("--url")
+    hosts = _hosts_in(arg.text for arg in (*options.operands, *([url] if url else [])))
     yield from check_hosts(hosts, context)
     bodies = list(_upload_origins(options, call, context))
     taints = frozenset().union(*bodies, *(arg.taints & _LEAVING for arg in call.args))
     if bodies or taints:
         yield from check_sent_data(taints, hosts, context, data=bool(bodies))
-
-
-_LEAVING = frozenset({Taint.SECRET, Taint.ENVIRONMENT, Taint.FILE})
 
 
 def _upload_origins(
@@ -123,9 +114,8 @@ def _upload_origins(
     for name in _CURL_DATA:
         value = options.values.get(name)
         if value is not None and "@" in value.text[:40]:
-            yield _file_origins(
-                value._replace(text=value.text.rpartition("@")[2] or "-"), call, context
-            )
+            file = value.text.rpartition("@")[2] or "-"
+            yield _file_origins(value._replace(text=file), call, context)
     for name in ("-F", "--form"):
         value = options.values.get(name)
         if value is not None and re.search(r"=[@<]", value.text):
@@ -137,41 +127,33 @@ def _upload_origins(
 
 
 def _check_wget(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
-    options = parse_options(
-        call.args, frozenset({"-O", "-o", "-P", "-i", "-U", "-t", "-T", "-e", "--header"})
-    )
-    hosts = [
-        match[1].lower() for arg in options.operands if (match := HOST_PATTERN.match(arg.text))
-    ]
+    options = parse_options(call.args, _WGET_VALUED)
+    hosts = _hosts_in(arg.text for arg in options.operands)
     yield from check_hosts(hosts, context)
     for name in ("--post-file", "--body-file"):
         if name in options.values:
-            yield from check_sent_data(
-                _file_origins(options.values[name], call, context), hosts, context, data=True
-            )
-    leaving = frozenset().union(*(arg.taints & _LEAVING for arg in call.args))
-    if leaving:
-        yield from check_sent_data(leaving, hosts, context, data=False)
+            taints = _file_origins(options.values[name], call, context)
+            yield from check_sent_data(taints, hosts, context, data=True)
+    yield from _check_arguments(call, hosts, context)
+
+
+def _check_arguments(
+    call: ProgramCall, hosts: list[str], context: CommandContext
+) -> Iterator[CommandHit]:
+    """Yield the hits for data that leaves as part of an argument."""
+    if taints := frozenset[Taint]().union(*(arg.taints & _LEAVING for arg in call.args)):
+        yield from check_sent_data(taints, hosts, context, data=False)
 
 
 def _check_netcat(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
-    options = parse_options(
-        call.args,
-        frozenset({"-p", "-s", "-w", "-e", "-c", "-i", "-q", "-X", "-x", "--exec", "--sh-exec"}),
-    )
+    options = parse_options(call.args, _NETCAT_VALUED)
     hosts = [arg.text.lower() for arg in options.operands[:1] if not arg.text.isdigit()]
     yield from check_hosts(hosts, context)
-    if options.has_any("-e", "-c", "--exec", "--sh-exec") and (
-        "-e" in options.values
-        or "-c" in options.values
-        or "--exec" in options.values
-        or "--sh-exec" in options.values
-    ):
+    if not options.values.keys().isdisjoint(("-e", "-c", "--exec", "--sh-exec")):
         yield CommandHit("REVERSE_SHELL", hosts[0] if hosts else "")
     elif hosts and (call.piped or call.reads):
-        yield from check_sent_data(
-            call.stdin.taints, hosts, context, data=bool(call.stdin.taints or call.reads)
-        )
+        taints = call.stdin.taints
+        yield from check_sent_data(taints, hosts, context, data=bool(taints or call.reads))
 
 
 def _check_socat(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
@@ -185,47 +167,27 @@ def _check_socat(call: ProgramCall, context: CommandContext) -> Iterator[Command
 
 def _check_copy(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """`scp`, `rsync`, `sftp`: local files to a remote place."""
-    operands = parse_options(
-        call.args, frozenset({"-i", "-P", "-F", "-o", "-e", "-J", "-l", "-b", "-pw"})
-    ).operands
-    if not operands:
-        return
-    remote = [
-        arg
-        for arg in operands
-        if re.match(r"[^/]+:|rsync://", arg.text) and not re.match(r"[A-Za-z]:[\\/]", arg.text)
-    ]
+    operands = parse_options(call.args, _COPY_VALUED).operands
+    remote = [arg for arg in operands if _REMOTE.match(arg.text)]
     hosts = [re.sub(r"^.*@|^\w+://", "", arg.text).partition(":")[0].lower() for arg in remote]
     yield from check_hosts(hosts, context)
-    if operands[-1] in remote:
-        taints = frozenset().union(
-            *(_file_origins(arg, call, context) for arg in operands[:-1] if arg not in remote)
-        )
-        yield from check_sent_data(
-            taints - ({Taint.FILE} if Taint.SECRET not in taints else set()),
-            hosts,
-            context,
-            data=True,
-        )
+    if operands and operands[-1] in remote:
+        files = (arg for arg in operands[:-1] if arg not in remote)
+        taints = frozenset[Taint]().union(*(_file_origins(file, call, context) for file in files))
+        # Copying a file is what these programs are for; only a secret is worth more than a note.
+        yield from check_sent_data(taints - {Taint.FILE}, hosts, context, data=True)
 
 
 def _check_lookup(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """`dig`, `ping`: data hidden in a host name."""
-    taints = (
-        frozenset().union(*(arg.taints & _LEAVING for arg in call.args))
-        if call.args
-        else frozenset()
-    )
-    if taints:
-        yield from check_sent_data(taints, [], context, data=False)
+    yield from _check_arguments(call, [], context)
 
 
 def _check_mail(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     addresses = [arg.text for arg in call.args if "@" in arg.text]
     if addresses and (call.piped or call.reads or call.has_arg("-a", "-A")):
-        yield from check_sent_data(
-            call.stdin.taints, [addresses[0].partition("@")[2]], context, data=True
-        )
+        hosts = [addresses[0].partition("@")[2]]
+        yield from check_sent_data(call.stdin.taints, hosts, context, data=True)
 
 
 def _check_cloud_copy(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
@@ -233,26 +195,20 @@ def _check_cloud_copy(call: ProgramCall, context: CommandContext) -> Iterator[Co
     operands = parse_options(call.args).operands
     for source, target in pairwise(operands):
         if "://" in target.text and "://" not in source.text and not source.text.isalpha():
-            yield from check_sent_data(
-                _file_origins(source, call, context), [target.text], context, data=True
-            )
+            taints = _file_origins(source, call, context)
+            yield from check_sent_data(taints, [target.text], context, data=True)
 
 
-_SSH_VALUED = frozenset(
-    split_names("-i -p -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -B")
-)
+_SSH_VALUED = word_set("-i -p -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -B")
 
 
 def _check_ssh(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
-    operands = parse_options(
-        call.args,
-        _SSH_VALUED,
-    ).operands
+    operands = parse_options(call.args, _SSH_VALUED).operands
     hosts = [operands[0].text.rpartition("@")[2].lower()] if operands else []
     yield from check_hosts(hosts, context)
     if any(re.match(r"-[A-Za-z]*[RD]$|-[RD]\d", text) for text in call.texts):
         yield CommandHit("TUNNEL", hosts[0] if hosts else "")
-    if call.stdin.taints & {Taint.SECRET, Taint.ENVIRONMENT, Taint.FILE}:
+    if call.stdin.taints & _LEAVING:
         yield from check_sent_data(call.stdin.taints, hosts, context, data=True)
     if any("ProxyCommand=" in text for text in call.texts):
         yield CommandHit("PROXY_EXECUTION", "ProxyCommand")
@@ -260,22 +216,16 @@ def _check_ssh(call: ProgramCall, context: CommandContext) -> Iterator[CommandHi
 
 def check_sockets(call: ProgramCall) -> Iterator[CommandHit]:
     """Yield the hits for redirections to `/dev/tcp`; with a shell it is a reverse shell."""
-    places = [*(write.target for write in call.writes), *call.reads]
-    for target in places:
+    for target in (*(write.target for write in call.writes), *call.reads):
         if match := _DEV_TCP.match(target.text):
-            if call.verb in _TALKERS or call.stdin.taints & _LEAVING:
-                yield CommandHit(
-                    "REVERSE_SHELL" if call.verb in _TALKERS else "SECRET_SENT", match[1]
-                )
-            else:
-                yield CommandHit("TUNNEL", match[1])
+            rule = "SECRET_SENT" if call.stdin.taints & _LEAVING else "TUNNEL"
+            yield CommandHit("REVERSE_SHELL" if call.verb in _TALKERS else rule, match[1])
 
 
 _TALKERS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "exec", "python", "python3", "perl"})
 
 NETWORK_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
-    "curl": (_check_curl,),
-    "nscurl": (_check_curl,),
+    **dict.fromkeys(("curl", "nscurl"), (_check_curl,)),
     "wget": (_check_wget,),
     **dict.fromkeys(("nc", "ncat", "netcat", "nc.traditional", "nc.openbsd"), (_check_netcat,)),
     "socat": (_check_socat,),

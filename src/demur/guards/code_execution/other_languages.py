@@ -8,6 +8,7 @@ system, a socket beside a shell, a download or decoded text beside an evaluation
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 
 from demur.guards.code_execution.call import (
@@ -21,6 +22,7 @@ from demur.guards.code_execution.call import (
 )
 from demur.guards.code_execution.context import Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
+from demur.guards.code_execution.rules import compile_pattern, read_table
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r,=]+)|(?P<end>\n|&&?|\|\|?|[()])|(?P<redirect>\d?>>?|\d?<)"
@@ -38,33 +40,14 @@ def read_prompt(arg: Arg, walker: Walker, location: Location) -> None:
     flow: Value = EMPTY
     for raw, writes, piped in islice(_split_commands(arg.text), _MAX_COMMANDS):
         words = _strip_prefixes(raw)
-        if words:
-            flow = _judge_command(
-                words, writes, flow if piped else EMPTY, walker, inner, piped=piped
-            )
-
-
-def _judge_command(
-    words: list[Arg],
-    writes: list[WrittenFile],
-    flow: Value,
-    walker: Walker,
-    location: Location,
-    *,
-    piped: bool,
-) -> Value:
-    call = ProgramCall(
-        verb=program_name(words[0].text),
-        name=words[0],
-        args=tuple(words[1:]),
-        via=location.via,
-        stdin=flow,
-        piped=piped,
-        writes=tuple(writes),
-        cwd=walker.cwd,
-    )
-    last = max(word.end for word in [*words, *(write.target for write in writes)])
-    return walker.judge_program(call, words[0].start, last, location)
+        if not words:
+            continue
+        stdin = flow if piped else EMPTY
+        verb, name, args = program_name(words[0].text), words[0], tuple(words[1:])
+        files = tuple(writes)
+        call = ProgramCall(verb, name, args, inner.via, stdin, piped, files, cwd=walker.cwd)
+        last = max(word.end for word in [*words, *(write.target for write in writes)])
+        flow = walker.judge_program(call, name.start, last, inner)
 
 
 def _split_commands(text: str) -> Iterator[tuple[list[Arg], list[WrittenFile], bool]]:
@@ -77,7 +60,9 @@ def _split_commands(text: str) -> Iterator[tuple[list[Arg], list[WrittenFile], b
     for token in _TOKEN.finditer(text):
         kind = token.lastgroup
         if token[0] == "(":
-            kind = "word" if _takes_brackets(words) else kind
+            # Behind a command, a bracket belongs to its arguments, not to the grammar.
+            first = words[0].text.lower().lstrip("@") if words else "if"
+            kind = kind if first in {"if", "for", "else"} else "word"
             groups += kind == "end"
         elif token[0] == ")":
             kind = "end" if groups else "word"
@@ -98,11 +83,6 @@ def _split_commands(text: str) -> Iterator[tuple[list[Arg], list[WrittenFile], b
         elif kind == "end":
             redirect = ""
     yield words, writes, piped
-
-
-def _takes_brackets(words: list[Arg]) -> bool:
-    """Whether a bracket belongs to a command's arguments, not to the prompt's grammar."""
-    return bool(words) and words[0].text.lower().lstrip("@") not in {"if", "for", "else"}
 
 
 def _token_word(token: re.Match[str]) -> Arg:
@@ -126,23 +106,16 @@ def _strip_prefixes(words: list[Arg]) -> list[Arg]:
             while words and (words[0].text.startswith("/") or not words[0].text):
                 words = words[1:]
         elif first == "if":
-            words = _behind_if(words)
+            # `if [not] exist FILE`, `if [/i] a==b`, `if errorlevel N`
+            rest = [word for word in words[1:] if word.text.lower() not in {"not", "/i"}]
+            tests = rest and rest[0].text.lower() in {"exist", "defined", "errorlevel"}
+            words = rest[2:] if tests else rest[1:]
         elif first == "for":
-            index = next(
-                (n for n, word in enumerate(words) if word.text.lower() == "do"), len(words) - 1
-            )
-            words = words[index + 1 :]
+            texts = [word.text.lower() for word in words]
+            words = words[texts.index("do") + 1 :] if "do" in texts else []
         else:
             return words
     return words
-
-
-def _behind_if(words: list[Arg]) -> list[Arg]:
-    """Return the command of `if [not] exist FILE`, `if [/i] a==b`, `if errorlevel N`."""
-    rest = [word for word in words[1:] if word.text.lower() not in {"not", "/i"}]
-    if rest and rest[0].text.lower() in {"exist", "defined", "errorlevel"}:
-        return rest[2:]
-    return rest[1:]
 
 
 _STARTS = re.compile(
@@ -154,25 +127,6 @@ _STARTS = re.compile(
 )
 _BACKTICKS = re.compile(r"`([^`]{1,2000})`")
 _PIPED = re.compile(r"['\"]([^'\"|]{2,500})['\"]\s*\|\s*getline|\|\s*['\"]([^'\"]{2,500})['\"]")
-_SOCKET = re.compile(
-    r"(?i)\b(?:IO::Socket|use Socket|socket\(|fsockopen|TCPSocket"
-    r"|net\.(?:connect|Socket|createConnection)"
-    r"|require\(['\"]net['\"]\)|/inet/(?:tcp|udp)/|socket\.socket|luasocket|require\(['\"]socket['\"]\)|Net\.Sockets)"
-)
-_SHELL = re.compile(
-    r"(?i)/bin/(?:ba|z|da)?sh\b|\bcmd\.exe|\bexec\s*\(|proc_open|spawn\(|\bpty\.spawn|\bsystem\(|io\.popen"
-)
-_FETCH = re.compile(
-    r"(?i)LWP::|open-uri|file_get_contents\(\s*['\"]https?:|fetch\(|https?\.get\(|Net::HTTP|curl_exec|urlopen|requests\.get"
-    r"|URI\.open|axios\.get"
-)
-_EVAL = re.compile(
-    r"(?i)\beval\b|\binstance_eval|\bnew Function|\bload(?:string)?\s*\("
-    r"|\bassert\(|\bexec\s*[(]|\bvm\.run"
-)
-_DECODE = re.compile(
-    r"(?i)base64_decode|decode_base64|decode64|\batob\(|['\"]base64['\"]|gzinflate|str_rot13|b64decode|pack\(['\"]H|fromhex"
-)
 _DELETE = re.compile(
     r"(?i)\b(?:unlink|rmtree|remove_tree|rm_rf|rm_r|rimraf(?:\.sync)?|rmSync|rmdirSync|unlinkSync|rmdir|os\.remove)"
     r"\s*\(?\s*(['\"])([^'\"]{1,300})\1"
@@ -196,15 +150,20 @@ def read_other(arg: Arg, walker: Walker, location: Location) -> None:
         walker.report_effect(effect, match.start(), match.end(), "code", inner)
 
 
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    return compile_pattern(read_table("other_languages.yaml")[name])
+
+
 def _match_shapes(text: str) -> Iterator[str]:
     """Yield the rules that match the code as a whole."""
-    if _SOCKET.search(text) and _SHELL.search(text):
+    if _pattern("socket").search(text) and _pattern("shell").search(text):
         yield "REVERSE_SHELL"
-    if not _EVAL.search(text):
+    if not _pattern("eval").search(text):
         return
-    if _FETCH.search(text):
+    if _pattern("fetch").search(text):
         yield "DOWNLOAD_RUN"
-    elif _DECODE.search(text):
+    elif _pattern("decode").search(text):
         yield "DECODED_RUN"
 
 

@@ -67,31 +67,23 @@ _DIRECTIVE = re.compile(r"%(?:%|[-0-9.]*[a-zA-Z])")
 def _cat_output(call: ProgramCall, state: ShellState) -> Value:
     options = parse_options(call.args, frozenset({"-n", "-c", "--lines", "--bytes"}))
     operands = [arg for arg in options.operands if arg.text != "-"]
-    if not operands:
-        return call.stdin
-    return join_values([_file_content(arg, call, state) for arg in operands])
+    contents = [_file_content(arg, call, state) for arg in operands]
+    return join_values(contents) if contents else call.stdin
 
 
 def _file_content(arg: Arg, call: ProgramCall, state: ShellState) -> Value:
     """Return the content of a file that the same script wrote; else an unknown value."""
-    known = state.files.get(state.resolve_path(arg.text))
-    if known is not None:
-        return known
-    if arg.text in {"/dev/stdin", "/dev/fd/0"}:
-        return call.stdin
-    return Value("", known=False, taints=arg.taints)
+    is_input = arg.text in {"/dev/stdin", "/dev/fd/0"}
+    unknown = call.stdin if is_input else Value("", known=False, taints=arg.taints)
+    return state.files.get(state.resolve_path(arg.text), unknown)
 
 
 def _filter_output(call: ProgramCall, state: ShellState) -> Value:
     """Return the output of a program that changes its input or the files it is given."""
     options = parse_options(call.args, frozenset({"-n", "-c", "-d", "-f", "-e", "-k"}))
-    files = [
-        state.files[path]
-        for arg in options.operands
-        if (path := state.resolve_path(arg.text)) in state.files
-    ]
-    value = join_values([call.stdin, *files]) if files else call.stdin
-    return value._replace(text="", known=False)
+    paths = (state.resolve_path(arg.text) for arg in options.operands)
+    files = [state.files[path] for path in paths if path in state.files]
+    return join_values([call.stdin, *files])._replace(text="", known=False)
 
 
 def _download_output(_: ProgramCall, __: ShellState) -> Value:
@@ -110,20 +102,16 @@ def _openssl_output(call: ProgramCall, state: ShellState) -> Value:
     if call.has_arg("-d"):
         decoder = decode_base64 if call.has_arg("base64", "-base64", "-a") else None
         return decode_value(call.stdin, decoder)
-    if call.has_arg("s_client"):
-        return _download_output(call, state)
-    return _unknown_output(call)
+    return _download_output(call, state) if call.has_arg("s_client") else _unknown_output(call)
 
 
 def _xxd_output(call: ProgramCall, _: ShellState) -> Value:
-    if not call.has_arg("-r", "-rp", "-r-p"):
-        return _unknown_output(call)
-    return decode_value(call.stdin, decode_hex)
+    decodes = call.has_arg("-r", "-rp", "-r-p")
+    return decode_value(call.stdin, decode_hex) if decodes else _unknown_output(call)
 
 
 def _rev_output(call: ProgramCall, _: ShellState) -> Value:
-    lines = call.stdin.text.split("\n")
-    turned = "\n".join(line[::-1] for line in lines)
+    turned = "\n".join(line[::-1] for line in call.stdin.text.split("\n"))
     return call.stdin._replace(text=turned, taints=call.stdin.taints | {Taint.DECODED})
 
 
@@ -158,9 +146,7 @@ def decode_value(value: Value, decoder: Callable[[str], str | None] | None) -> V
     """Return `value` decoded; if there is no decoder or it fails, only the origins are kept."""
     taints = value.taints | {Taint.DECODED}
     text = decoder(value.text) if decoder and value.known else None
-    if text is None:
-        return Value("", known=False, taints=taints)
-    return Value(text, known=True, taints=taints)
+    return Value(text or "", known=text is not None, taints=taints)
 
 
 def decode_base64(text: str) -> str | None:
@@ -182,9 +168,7 @@ def decode_hex(text: str) -> str | None:
 
 
 def _bytes_to_text(raw: bytes) -> str:
-    if raw[1:2] == b"\0":
-        return raw.decode("utf-16-le", "replace")
-    return raw.decode("utf-8", "replace")
+    return raw.decode("utf-16-le" if raw[1:2] == b"\0" else "utf-8", "replace")
 
 
 OutputFunction = Callable[[ProgramCall, ShellState], Value]
@@ -244,23 +228,18 @@ def written_files(
         yield write.target.text, result, write.append
     if call.verb not in _FILE_WRITERS:
         return
-    content = _written_content(call, result, state)
+    content = result
+    if call.verb in {"tee", "sponge"}:
+        content = call.stdin
+    elif call.verb in _COPIERS:
+        operands = parse_options(call.args).operands
+        path = state.resolve_path(operands[0].text) if operands else ""
+        content = state.files.get(path, UNKNOWN._replace(taints=result.taints))
     for effect in find_effects(call._replace(writes=(), reads=())):
         if effect.kind is EffectKind.WRITE:
             yield effect.target.text, content, effect.append and call.verb == "tee"
     if call.verb in _FETCHERS:
         yield from ((name, result, False) for name in _names_from_urls(call))
-
-
-def _written_content(call: ProgramCall, result: Value, state: ShellState) -> Value:
-    """Return the content of the files that a call names."""
-    if call.verb in {"tee", "sponge"}:
-        return call.stdin
-    if call.verb in _COPIERS:
-        operands = parse_options(call.args).operands
-        path = state.resolve_path(operands[0].text) if operands else ""
-        return state.files.get(path, UNKNOWN._replace(taints=result.taints))
-    return result
 
 
 def _names_from_urls(call: ProgramCall) -> Iterator[str]:

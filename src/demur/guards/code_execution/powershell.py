@@ -20,10 +20,10 @@ from demur.guards.code_execution.call import (
     program_name,
 )
 from demur.guards.code_execution.command_rules import powershell_patterns
-from demur.guards.code_execution.context import MAX_DEPTH, Location, Walker
+from demur.guards.code_execution.context import MAX_DEPTH, ORIGIN_RULES, Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.outputs import decode_base64
-from demur.guards.static.source_text import split_names
+from demur.guards.static.source_text import split_names, word_set
 
 _TOKEN = re.compile(
     r"(?P<comment><\#[\s\S]*?(?:\#>|$)|(?<![^\s;{}()|&,])\#[^\n]*)"
@@ -38,12 +38,8 @@ _TOKEN = re.compile(
     r"|(?P<other>[\s\S])",
     re.IGNORECASE,
 )
-_EVALUATORS = frozenset(
-    {"iex", "invoke-expression", "[scriptblock]::create", "invoke-command-text", "icex"}
-)
-_FETCHERS = frozenset(
-    {"iwr", "invoke-webrequest", "irm", "invoke-restmethod", "wget", "curl", "start-bitstransfer"}
-)
+_EVALUATORS = word_set("iex invoke-expression [scriptblock]::create invoke-command-text icex")
+_FETCHERS = word_set("iwr invoke-webrequest irm invoke-restmethod wget curl start-bitstransfer")
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _VARIABLE = re.compile(r"\$(?:\w+:)?(\w+)$")
 _DOWNLOADS = re.compile(
@@ -66,6 +62,10 @@ class _PowerShellCommand(NamedTuple):
     piped: bool = False
 
 
+def _blank_comment(token: re.Match[str]) -> str:
+    return " " * len(token[0]) if token.lastgroup == "comment" else token[0]
+
+
 def _new_command(start: int = 0, flow: Value = EMPTY, *, piped: bool = False) -> _PowerShellCommand:
     return _PowerShellCommand([], [], set(), [], start, flow, piped)
 
@@ -74,12 +74,10 @@ def read_powershell(arg: Arg, walker: Walker, location: Location) -> None:
     """Judge `arg` as PowerShell; a text that is all base64 is decoded first."""
     text = arg.text.strip()
     if _ENCODED.fullmatch(text) and (plain := decode_base64(text)):
-        walker.report(
-            CommandHit("DECODED_RUN", "powershell"), arg.start, arg.end, "powershell", location
-        )
+        hit = CommandHit("DECODED_RUN", "powershell")
+        walker.report(hit, arg.start, arg.end, "powershell", location)
         arg = Arg(plain, arg.start, arg.end)
-    inner = location.enter(arg)
-    _PowerShellReader(arg.text, walker, inner).run()
+    _PowerShellReader(arg.text, walker, location.enter(arg)).run()
 
 
 class _PowerShellReader:
@@ -109,22 +107,22 @@ class _PowerShellReader:
                 self._add_word(kind, token)
             elif kind == "operator":
                 self.current.glued.append(token[0].lower())
-                if token[0] in "=&":
-                    self._handle_operator(token)
+                words = self.current.words
+                if token[0] == "&" and words and not words[0].text.startswith("$"):
+                    self._finish_command()
+                    self.current = _new_command(self.position)
         while self.stack:
             self._close_bracket()
         self._finish_command()
 
     def _report_shapes(self) -> None:
-        code = _TOKEN.sub(
-            lambda match: " " * len(match[0]) if match.lastgroup == "comment" else match[0],
-            self.text,
-        )
+        code = _TOKEN.sub(_blank_comment, self.text)
         for rule, pattern in powershell_patterns():
             if match := pattern.search(code):
-                self.walker.report(
-                    CommandHit(rule), match.start(), match.end(), "powershell", self.location
-                )
+                self._report(CommandHit(rule), *match.span(), "powershell")
+
+    def _report(self, hit: CommandHit, start: int, end: int, verb: str) -> None:
+        self.walker.report(hit, start, end, verb, self.location)
 
     def _handle_boundary(self, kind: str) -> None:
         if kind == "open":
@@ -153,15 +151,6 @@ class _PowerShellReader:
         if value.text and value.known and not self.current.words:
             self.current.words.append(Arg(value.text, 0, 0, taints=value.taints))
         self.current.glued.append("()")
-
-    def _handle_operator(self, token: re.Match[str]) -> None:
-        if (
-            token[0] == "&"
-            and self.current.words
-            and not self.current.words[0].text.startswith("$")
-        ):
-            self._finish_command()
-            self.current = _new_command(self.position)
 
     def _add_word(self, kind: str, token: re.Match[str]) -> None:
         arg = self._token_arg(kind, token)
@@ -200,7 +189,11 @@ class _PowerShellReader:
         current = self.current
         words = current.words
         if not words:
-            return self._bracket_value(current)
+            # Brackets alone; behind `&` their value is run.
+            taints = frozenset(current.taints)
+            if "&" in current.glued:
+                self._report_origins("&", taints, current.start, self.position)
+            return Value("", known=False, taints=taints) if taints else EMPTY
         target = ""
         if len(words) > 1 and words[0].text.startswith("$") and "=" in current.glued[:2]:
             target = words[0].text.lstrip("$").rpartition(":")[2].lower()
@@ -211,19 +204,11 @@ class _PowerShellReader:
             return EMPTY
         return value
 
-    def _bracket_value(self, current: _PowerShellCommand) -> Value:
-        """Return the value of brackets alone; behind `&` it is run."""
-        taints = frozenset(current.taints)
-        if "&" in current.glued:
-            self._report_origins("&", taints, current.start, self.position)
-        return Value("", known=False, taints=taints) if taints else EMPTY
-
     def _report_origins(self, verb: str, taints: frozenset[Taint], start: int, end: int) -> None:
         """Report code that was downloaded or decoded."""
-        if Taint.DOWNLOAD in taints:
-            self.walker.report(CommandHit("DOWNLOAD_RUN", verb), start, end, verb, self.location)
-        if Taint.DECODED in taints:
-            self.walker.report(CommandHit("DECODED_RUN", verb), start, end, verb, self.location)
+        for taint, rule in ORIGIN_RULES.items():
+            if taint in taints:
+                self._report(CommandHit(rule, verb), start, end, verb)
 
     def _command_value(self, words: list[Arg], current: _PowerShellCommand) -> Value:
         """Judge a command, and return its value."""
@@ -245,11 +230,7 @@ class _PowerShellReader:
         return Value("", known=False, taints=frozenset(taints))
 
     def _judge_evaluated(
-        self,
-        verb: str,
-        words: list[Arg],
-        taints: frozenset[Taint],
-        current: _PowerShellCommand,
+        self, verb: str, words: list[Arg], taints: frozenset[Taint], current: _PowerShellCommand
     ) -> None:
         """Judge text that is run as code."""
         start, end = words[0].start, max(word.end for word in words)
@@ -257,25 +238,13 @@ class _PowerShellReader:
         called = "&" in current.glued[:2] or words[0].text == "."
         if runs or called:
             self._report_origins(verb, taints, start, end)
-        if runs and verb in _EVALUATORS:
-            for word in words[1:]:
-                if len(word.text) > 3 and not word.text.startswith(("-", "$", ".")):
-                    self._read_nested(word)
-
-    def _read_nested(self, word: Arg) -> None:
-        """Read a string that is run as code."""
-        if self.location.depth < MAX_DEPTH:
-            read_powershell(word, self.walker, self.location)
-        else:
-            self.walker.report(
-                CommandHit("NESTED_TOO_DEEP"), word.start, word.end, "iex", self.location
-            )
-
-    def _record_download(self, verb: str, words: list[Arg]) -> None:
-        """Record the file that a download writes."""
-        for word, following in pairwise(words):
-            if verb in _FETCHERS and _SAVES.match(word.text):
-                self.walker.record_write(following.text, _DOWNLOADED)
+        for word in words[1:] if verb in _EVALUATORS else ():
+            if len(word.text) <= 3 or word.text.startswith(("-", "$", ".")):
+                continue
+            if self.location.depth < MAX_DEPTH:
+                read_powershell(word, self.walker, self.location)
+            else:
+                self._report(CommandHit("NESTED_TOO_DEEP"), word.start, word.end, "iex")
 
     def _judge_started(self, verb: str, words: list[Arg], current: _PowerShellCommand) -> None:
         """Judge the command as a program."""
@@ -286,18 +255,14 @@ class _PowerShellReader:
             return
         end = max(word.end for word in [*words, *(write.target for write in current.writes)])
         start = words[0].start
-        call = ProgramCall(
-            verb=verb,
-            name=words[0],
-            args=tuple(words[1:]),
-            via=self.location.via,
-            stdin=current.flow._replace(taints=current.flow.taints - {Taint.DOWNLOAD}),
-            piped=current.piped,
-            writes=tuple(current.writes),
-            cwd=self.walker.cwd,
-        )
+        name, args, writes = words[0], tuple(words[1:]), tuple(current.writes)
+        stdin = current.flow._replace(taints=current.flow.taints - {Taint.DOWNLOAD})
+        via, cwd = self.location.via, self.walker.cwd
+        call = ProgramCall(verb, name, args, via, stdin, current.piped, writes, cwd=cwd)
         self.walker.judge_program(call, start, max(start, end), self.location)
-        self._record_download(verb, words)
+        for word, following in pairwise(words) if verb in _FETCHERS else ():
+            if _SAVES.match(word.text):
+                self.walker.record_write(following.text, _DOWNLOADED)
         for effect in _cmdlet_effects(verb, words):
             self.walker.report_effect(effect, start, end, verb, self.location)
 
@@ -313,45 +278,33 @@ def _cmdlet_effects(verb: str, words: list[Arg]) -> Iterator[FileEffect]:
         return
     recurse = any(word.text.lower().startswith("-r") for word in words[1:])
     operands: list[Arg] = []
-    skip = ""
+    skip = False
     for word in words[1:]:
         text = word.text.lower()
         if text.startswith("-"):
-            skip = text if text in _VALUED else ""
+            skip = text in _VALUED
         elif skip:
-            skip = ""
+            skip = False
         elif not text.startswith(("hk", "registry::", "env:")):
             operands.append(word)
     if verb in _COPIES:
         yield from (FileEffect(EffectKind.READ, operand) for operand in operands[:1])
         yield from (FileEffect(EffectKind.WRITE, operand, append=True) for operand in operands[1:2])
         return
+    append = verb in {"add-content", "ac", "new-item", "ni"}
     for operand in operands[: None if kind is not EffectKind.WRITE else 1]:
-        yield FileEffect(
-            kind, operand, tree=recurse, append=verb in {"add-content", "ac", "new-item", "ni"}
-        )
+        yield FileEffect(kind, operand, tree=recurse, append=append)
 
 
-_VALUED = frozenset(
-    split_names(
-        "-value -filter -include -exclude -erroraction -ea -encoding -itemtype -type -stream -name"
-        " -inputobject -propertytype"
-    )
+_VALUED = word_set(
+    "-value -filter -include -exclude -erroraction -ea -encoding -itemtype -type -stream -name"
+    " -inputobject -propertytype"
 )
 _COPIES = frozenset({"copy-item", "cpi", "move-item", "mi", "copy", "move"})
 _FILES = {
     **dict.fromkeys(("remove-item", "ri"), EffectKind.DELETE),
     **dict.fromkeys(
-        (
-            "set-content",
-            "add-content",
-            "out-file",
-            "clear-content",
-            "ac",
-            "tee-object",
-            "new-item",
-            "ni",
-        ),
+        split_names("set-content add-content out-file clear-content ac tee-object new-item ni"),
         EffectKind.WRITE,
     ),
     **dict.fromkeys(("get-content", "gc", "import-clixml", *_COPIES), EffectKind.READ),

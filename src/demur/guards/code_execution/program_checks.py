@@ -13,9 +13,15 @@ from demur.guards.code_execution.context import CommandCheck, CommandContext
 from demur.guards.code_execution.effects import EffectKind, find_effects
 from demur.guards.code_execution.launchers import SHELLS, find_code
 from demur.guards.code_execution.paths import PathKind, classify_path
-from demur.guards.static.source_text import split_names
+from demur.guards.static.source_text import split_names, word_set
 
 _ADMINS = r"(?:sudo|wheel|admin|root|adm|docker|lxd|disk|shadow|administrators)"
+_ADDS_ADMIN = re.compile(
+    rf"(?:^| )(?:-u|--uid|-g|--gid) ?0\b|-[A-Za-z]*[Gg] ?\S*\b{_ADMINS}\b|-ou 0"
+)
+_MAKES_ADMIN = re.compile(
+    rf"(?:^| )-[a-zA-Z]*G[a-zA-Z]* \S*\b{_ADMINS}\b|--groups[ =]\S*\b{_ADMINS}\b|-o?u 0\b"
+)
 _RAISERS = frozenset({"sudo", "doas", "su", "pkexec", "run0", "gosu", "su-exec"})
 
 
@@ -33,16 +39,13 @@ def _check_sudo(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
 def _check_su(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     options = parse_options(call.args, frozenset({"-c", "--command", "-s", "-g", "-w"}))
     user = next((arg.text for arg in options.operands if arg.text != "-"), "root")
-    if options.has_any("-V", "-h"):
-        return
-    commanded = options.has_any("-c", "--command")
-    yield CommandHit("SUDO" if commanded else "ROOT_SHELL", user)
+    if not options.has_any("-V", "-h"):
+        yield CommandHit("SUDO" if options.has_any("-c", "--command") else "ROOT_SHELL", user)
 
 
 def _check_shell(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     """An interactive shell behind a program that raises privileges."""
-    raised = [name for name in call.via if name in _RAISERS]
-    if not raised or call.stdin.taints or call.piped:
+    if _RAISERS.isdisjoint(call.via) or call.stdin.taints or call.piped:
         return
     if all(code.text is None and code.file is None for code in find_code(call)):
         yield CommandHit("ROOT_SHELL", "root")
@@ -71,30 +74,24 @@ def _check_chmod(call: ProgramCall, context: CommandContext) -> Iterator[Command
 def _check_modes(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """Note a change of modes, owners or attributes of files outside the workspace."""
     operands = parse_options(call.args).operands[1:]
-    foreign = [
-        arg for arg in operands if not context.is_own_path(arg, call.cwd) and "/" in arg.text
-    ]
-    if foreign:
-        yield CommandHit("MODE_CHANGE", foreign[0].text)
+    paths = (arg for arg in operands if "/" in arg.text)
+    if foreign := next((arg for arg in paths if not context.is_own_path(arg, call.cwd)), None):
+        yield CommandHit("MODE_CHANGE", foreign.text)
 
 
 def _check_chown(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """Report a change of owner of system trees; inside the workspace it is harmless."""
     options = parse_options(call.args, frozenset({"--from", "--reference"}))
+    tree = options.has_any("-R", "--recursive")
     for target in options.operands[1:9]:
         where = classify_path(target.text, call.cwd, context.bounds)
-        system = where is PathKind.ROOT or (
-            where is PathKind.SYSTEM and options.has_any("-R", "--recursive")
-        )
-        if system:
+        if where is PathKind.ROOT or (where is PathKind.SYSTEM and tree):
             yield CommandHit("OWNERSHIP", target.text)
 
 
 def _check_useradd(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     text = " ".join(call.texts)
-    if re.search(
-        rf"(?:^| )(?:-u|--uid|-g|--gid) ?0\b|-[A-Za-z]*[Gg] ?\S*\b{_ADMINS}\b|-ou 0", text
-    ):
+    if _ADDS_ADMIN.search(text):
         yield CommandHit("ADMIN_GROUP", "root")
     elif call.verb == "adduser" and re.search(rf"\S+ {_ADMINS}$", text):
         yield CommandHit("ADMIN_GROUP", call.texts[-1])
@@ -104,9 +101,7 @@ def _check_useradd(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]
 
 def _check_usermod(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     text = " ".join(call.texts)
-    if re.search(
-        rf"(?:^| )-[a-zA-Z]*G[a-zA-Z]* \S*\b{_ADMINS}\b|--groups[ =]\S*\b{_ADMINS}\b|-o?u 0\b", text
-    ):
+    if _MAKES_ADMIN.search(text):
         yield CommandHit("ADMIN_GROUP", call.texts[-1])
     elif call.has_arg("-L", "--lock") or re.search(r"(?:-e|--expiredate)[ =]?(?:1\b|0\b|19)", text):
         yield CommandHit("ACCOUNT_CHANGE", call.texts[-1])
@@ -130,8 +125,6 @@ def _check_container(call: ProgramCall, _: CommandContext) -> Iterator[CommandHi
 
 
 _SURE = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "PROMPT_COMMAND"})
-
-
 _FORGETS = re.compile(
     r"HISTFILE=(?:/dev/null)?|HIST(?:FILE)?SIZE=0|HISTCONTROL=ignore\w+|HISTIGNORE=.*\*.*"
 )
@@ -145,9 +138,9 @@ def check_environment(call: ProgramCall) -> Iterator[CommandHit]:
         elif name.startswith("HIST") and _FORGETS.fullmatch(f"{name}={value.text}"):
             yield CommandHit("DELETE_LOGS", name)
     if call.verb in {"export", "declare", "env"}:
-        for arg in call.args:
-            if arg.text.partition("=")[0] in _SURE and "=" in arg.text:
-                yield CommandHit("LIBRARY_INJECTION", arg.text.partition("=")[0])
+        for name, equals, _ in (arg.text.partition("=") for arg in call.args):
+            if name in _SURE and equals:
+                yield CommandHit("LIBRARY_INJECTION", name)
 
 
 def _check_crontab(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
@@ -180,7 +173,7 @@ def _check_systemctl(call: ProgramCall, _: CommandContext) -> Iterator[CommandHi
         yield CommandHit("SHUT_DOWN", action)
 
 
-_STOPPING = frozenset(split_names("poweroff reboot halt kexec rescue emergency"))
+_STOPPING = word_set("poweroff reboot halt kexec rescue emergency")
 _GUARDS = re.compile(
     r"(?i)\b(?:auditd|falco|osquery|apparmor|selinux|firewalld|ufw|iptables|nftables|fail2ban|clam"
     r"|crowdstrike|sentinel|wazuh|ossec|sysmon|r?syslog|systemd-journald|cbdaemon|carbonblack|mdatp"
@@ -204,10 +197,9 @@ def _check_kill(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     text = " ".join(call.texts)
     if call.has_arg("-l", "-L", "--list", "-0") or not call.args:
         return
-    everything = call.verb == "kill" and ("-1" in call.texts[1:] or call.texts[-1:] == ["1"])
     if _names_defence(text):
         yield CommandHit("DEFENCE_OFF", call.texts[-1])
-    elif everything:
+    elif call.verb == "kill" and ("-1" in call.texts[1:] or call.texts[-1] == "1"):
         yield CommandHit("SHUT_DOWN", "every process")
     else:
         yield CommandHit("STOP_SERVICE", call.texts[-1])
@@ -224,14 +216,10 @@ def _check_git(call: ProgramCall, context: CommandContext) -> Iterator[CommandHi
     texts = [arg.text for arg in rest]
     action = args[0].text
     if action == "push":
-        yield from _check_push(texts, [arg.text for arg in options.operands], context)
+        yield from _check_push(texts, [arg.text for arg in options.operands[1:]], context)
     elif action == "clean":
-        deep = options.has_any("-x", "-X", "-d")
-        if (
-            options.has_any("-f", "--force")
-            and not options.has_any("-n", "--dry-run", "-i")
-            and deep
-        ):
+        forced = options.has_any("-f", "--force") and options.has_any("-x", "-X", "-d")
+        if forced and not options.has_any("-n", "--dry-run", "-i"):
             yield CommandHit("GIT_CLEAN", "untracked files")
     elif action in _REWRITES and re.search(_REWRITES[action], " ".join(texts)):
         yield CommandHit("GIT_REWRITE", action)
@@ -241,8 +229,7 @@ _REWRITES = {
     "reset": r"--hard",
     "checkout": r"(?:^| )(?:-f|--force|\.)(?: |$)",
     "restore": r"(?:^| )\.(?: |$)",
-    "filter-branch": r"",
-    "filter-repo": r"",
+    **dict.fromkeys(("filter-branch", "filter-repo"), ""),
     "reflog": r"^(?:expire|delete)",
     "gc": r"--prune=now",
     "stash": r"^(?:drop|clear)",
@@ -251,21 +238,13 @@ _REWRITES = {
 }
 
 
-def _check_push(
-    texts: list[str], operands: list[str], context: CommandContext
-) -> Iterator[CommandHit]:
-    forced = any(text in {"-f", "--force", "--mirror"} for text in texts)
-    refs = operands[1:]
-    forced = forced or any(ref.startswith("+") for ref in refs)
-    removed = any(text in {"-d", "--delete"} for text in texts) or any(
-        r.startswith(":") for r in refs
-    )
-    if not forced and not removed:
+def _check_push(texts: list[str], refs: list[str], context: CommandContext) -> Iterator[CommandHit]:
+    marked = any(ref.startswith(("+", ":")) for ref in refs)
+    if not marked and {"-f", "--force", "--mirror", "-d", "--delete"}.isdisjoint(texts):
         return
     names = [ref.lstrip("+:").rpartition(":")[2].removeprefix("refs/heads/") for ref in refs]
-    protected = [
-        n for n in names if any(fnmatch.fnmatchcase(n, b) for b in context.config.branches)
-    ]
+    branches = context.config.branches
+    protected = [name for name in names if any(fnmatch.fnmatchcase(name, b) for b in branches)]
     if protected or "--mirror" in texts:
         yield CommandHit("GIT_FORCE_PUSH", protected[0] if protected else "every branch")
     else:
@@ -280,7 +259,6 @@ _DROPS = re.compile(
 
 
 def _check_database(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
-    text = " ".join(call.texts)
     for text in (" ".join(call.texts), call.stdin.text):
         if match := _DROPS.search(text):
             yield CommandHit("DROP_DATABASE", " ".join(match[0].split()[:2]).lower())
@@ -290,8 +268,7 @@ def _check_database(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit
 _LOCKS = {
     "gpg": r"(?:^| )(?:-c|-e|-ce|--symmetric|--encrypt)\b",
     "openssl": r"^(?:enc\b(?!.* -d\b)|rsautl .*-encrypt|smime .*-encrypt|cms .*-encrypt)",
-    "7z": r"(?:^| )-p\S*",
-    "7za": r"(?:^| )-p\S*",
+    **dict.fromkeys(("7z", "7za"), r"(?:^| )-p\S*"),
     "rar": r"(?:^| )-h?p\S*",
     "zip": r"(?:^| )(?:-e|-P|--encrypt|--password)\b",
     "ccencrypt": r"",
@@ -337,32 +314,18 @@ PROGRAM_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
     **dict.fromkeys(("useradd", "adduser"), (_check_useradd,)),
     "usermod": (_check_usermod,),
     "chmod": (_check_chmod, _check_modes),
-    "chown": (_check_chown, _check_modes),
-    "chgrp": (_check_chown, _check_modes),
+    **dict.fromkeys(("chown", "chgrp"), (_check_chown, _check_modes)),
     "setfacl": (_check_modes,),
     "crontab": (_check_crontab,),
-    "at": (_check_at,),
-    "batch": (_check_at,),
+    **dict.fromkeys(("at", "batch"), (_check_at,)),
     "systemctl": (_check_systemctl,),
-    "service": (_check_service,),
-    "rc-service": (_check_service,),
-    "invoke-rc.d": (_check_service,),
+    **dict.fromkeys(("service", "rc-service", "invoke-rc.d"), (_check_service,)),
     **dict.fromkeys(("kill", "pkill", "killall", "xkill"), (_check_kill,)),
     **dict.fromkeys(("cp", "mv", "install"), (check_disguised,)),
     "git": (_check_git,),
     **dict.fromkeys(sorted({*_LOCKS, *_PACKERS}), (check_packed,)),
     **dict.fromkeys(
-        (
-            "mysql",
-            "mariadb",
-            "psql",
-            "sqlite3",
-            "mongo",
-            "mongosh",
-            "sqlcmd",
-            "cqlsh",
-            "clickhouse-client",
-        ),
+        split_names("mysql mariadb psql sqlite3 mongo mongosh sqlcmd cqlsh clickhouse-client"),
         (_check_database,),
     ),
 }

@@ -24,7 +24,7 @@ from demur.guards.code_execution.other_languages import read_other
 from demur.guards.code_execution.python_values import PythonValues
 from demur.guards.static.python_names import dotted_names
 from demur.guards.static.python_syntax import parse_python
-from demur.guards.static.source_text import SourceText, split_names
+from demur.guards.static.source_text import SourceText, split_names, word_set
 
 OPENERS = frozenset({"open", "io.open", "codecs.open"})
 
@@ -52,8 +52,7 @@ class PythonWalk:
         if node.args:
             return self.names.evaluate_node(node.args[0])
         values = (keyword.value for keyword in node.keywords if keyword.arg in keywords)
-        value = next(values, None)
-        return self.names.evaluate_node(value) if value is not None else UNKNOWN
+        return next(map(self.names.evaluate_node, values), UNKNOWN)
 
     def located_arg(self, value: Value, node: ast.expr) -> Arg:
         """Return `value` with its span."""
@@ -109,10 +108,9 @@ class PythonWalk:
         """Return the path that an expression opens, if it opens one."""
         if isinstance(node, ast.Name):
             return self.open_files.get(node.id, UNKNOWN)
-        opens = isinstance(node, ast.Call) and self.names.dotted_name(node.func) in OPENERS
-        if isinstance(node, ast.Call) and opens and node.args:
-            return self.names.evaluate_node(node.args[0])
-        return UNKNOWN
+        if not isinstance(node, ast.Call) or self.names.dotted_name(node.func) not in OPENERS:
+            return UNKNOWN
+        return self.names.evaluate_node(node.args[0]) if node.args else UNKNOWN
 
     def record_write(self, path: Value, node: ast.Call) -> None:
         """Record the content that a call writes to a file."""
@@ -175,9 +173,8 @@ def _check_terminal(walk: PythonWalk, node: ast.Call, name: str) -> None:
 
 def _method_owner(walk: PythonWalk, node: ast.Call) -> Value:
     """Return the object whose method is called."""
-    return walk.names.evaluate_node(
-        node.func.value if isinstance(node.func, ast.Attribute) else node
-    )
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else node
+    return walk.names.evaluate_node(owner)
 
 
 def _write_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
@@ -204,6 +201,11 @@ def _copy_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
         walk.report_effect(node, walk.names.evaluate_node(arg), kind)
 
 
+def _delete_path(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    path, tree = walk.first_arg(node, "path"), name == "shutil.rmtree"
+    walk.report_effect(node, path, EffectKind.DELETE, tree=tree)
+
+
 def _check_chmod(walk: PythonWalk, node: ast.Call, _: str) -> None:
     mode = walk.names.evaluate_node(node.args[1]).text if len(node.args) > 1 else ""
     if mode.isdecimal() and int(mode[:9]) & 0o6000:
@@ -223,11 +225,9 @@ def _check_request(walk: PythonWalk, node: ast.Call, name: str) -> None:
     taints = frozenset[Taint]().union(*(value.taints for value in values))
     leaving = taints & {Taint.SECRET, Taint.ENVIRONMENT}
     file_sent = Taint.INPUT in taints and any(item.arg in _BODY_KEYWORDS for item in node.keywords)
-    for hit in (
-        *check_hosts(hosts, walk.context),
-        *check_sent_data(leaving, hosts, walk.context, data=file_sent),
-    ):
-        walk.report(hit.rule, node, hit.target)
+    sent = check_sent_data(leaving, hosts, walk.context, data=file_sent)
+    for rule, target in (*check_hosts(hosts, walk.context), *sent):
+        walk.report(rule, node, target)
     if name.endswith("urlretrieve") and len(node.args) > 1:
         fetched = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
         walk.walker.record_write(walk.names.evaluate_node(node.args[1]).text, fetched)
@@ -250,30 +250,19 @@ _FUNCTIONS: dict[str, CallHandler] = {
         dotted_names("subprocess", "run call check_call check_output Popen"), _check_process
     ),
     **dict.fromkeys(
-        dotted_names("os", "execv execve execl execlp execvp execle posix_spawn"), _check_spawn
-    ),
-    **dict.fromkeys(
-        dotted_names("os", "spawnl spawnv spawnlp spawnvp spawnle spawnve"), _check_spawn
+        dotted_names("os", "execv execve execl execlp execvp execle posix_spawn")
+        | dotted_names("os", "spawnl spawnv spawnlp spawnvp spawnle spawnve"),
+        _check_spawn,
     ),
     "pty.spawn": _check_terminal,
     **dict.fromkeys(
-        dotted_names("pickle cPickle dill cloudpickle", "loads load Unpickler"), _check_unpickle
-    ),
-    **dict.fromkeys(
-        split_names(
-            "marshal.loads joblib.load torch.load yaml.load yaml.unsafe_load jsonpickle.decode"
-        ),
+        dotted_names("pickle cPickle dill cloudpickle", "loads load Unpickler")
+        | word_set("marshal.loads joblib.load torch.load jsonpickle.decode")
+        | dotted_names("yaml", "load unsafe_load"),
         _check_unpickle,
     ),
-    "shutil.rmtree": lambda walk, node, _: walk.report_effect(
-        node, walk.first_arg(node, "path"), EffectKind.DELETE, tree=True
-    ),
-    **dict.fromkeys(
-        dotted_names("os", "remove unlink rmdir removedirs"),
-        lambda walk, node, _: walk.report_effect(
-            node, walk.first_arg(node, "path"), EffectKind.DELETE
-        ),
-    ),
+    "shutil.rmtree": _delete_path,
+    **dict.fromkeys(dotted_names("os", "remove unlink rmdir removedirs"), _delete_path),
     **dict.fromkeys(sorted(OPENERS), _open_file),
     **dict.fromkeys(dotted_names("shutil", "copy copyfile copy2 copytree move"), _copy_file),
     **dict.fromkeys(dotted_names("os", "rename replace link symlink"), _copy_file),
@@ -373,10 +362,8 @@ def _judge_call(node: ast.Call, walk: PythonWalk) -> None:
     if name in _IMPORTERS and node.args:
         module = walk.names.evaluate_node(node.args[0]).text.partition(".")[0]
         _report_import(module, node, walk, dynamic=True)
-    handler = _FUNCTIONS.get(name)
-    if handler is None and "." in name:
-        handler = _METHODS.get(name.rpartition(".")[2])
-    if handler is not None:
+    _, dot, method = name.rpartition(".")
+    if handler := _FUNCTIONS.get(name) or (_METHODS.get(method) if dot else None):
         handler(walk, node, name)
 
 
@@ -396,11 +383,9 @@ def _report_import(
 def _report_socket_shell(calls: list[ast.Call], walk: PythonWalk) -> None:
     """Report a socket that is connected to a shell's input and output."""
     named = [(walk.names.dotted_name(call.func), call) for call in calls]
-    connects = [
-        call
-        for name, call in named
-        if name.startswith("socket.") and name.endswith((".connect", ".create_connection"))
-    ]
+    sockets = [(name, call) for name, call in named if name.startswith("socket.")]
+    ends = (".connect", ".create_connection")
+    connects = [call for name, call in sockets if name.endswith(ends)]
     if not connects:
         return
     walk.unclear_modules.add("socket")

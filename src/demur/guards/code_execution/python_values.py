@@ -8,53 +8,44 @@ import ast
 import re
 from collections.abc import Callable, Iterable
 
-from demur.guards.code_execution.call import (
-    MAX_VALUE_LENGTH,
-    UNKNOWN,
-    Taint,
-    Value,
-    join_values,
-)
+from demur.guards.code_execution.call import MAX_VALUE_LENGTH, UNKNOWN, Taint, Value, join_values
 from demur.guards.code_execution.outputs import decode_base64, decode_hex, decode_value
 from demur.guards.code_execution.paths import HOME, canonical_path, read_rule
-from demur.guards.static.source_text import split_names
+from demur.guards.static.source_text import split_names, word_set
 
 _MAX_DEPTH = 40
 _ENVIRONMENT = Value("", known=False, taints=frozenset({Taint.ENVIRONMENT}))
 _DOWNLOAD = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
-_FETCHERS = frozenset(
-    split_names(
-        "requests.get requests.post requests.put requests.request requests.Session requests.session"
-        " httpx.get httpx.post httpx.put httpx.request httpx.Client aiohttp.request"
-        " aiohttp.ClientSession urllib.request.urlopen urllib.request.Request urllib2.urlopen"
-        " urllib.request.urlretrieve http.client.HTTPSConnection wget.download"
-    )
+_FETCHERS = word_set(
+    "requests.get requests.post requests.put requests.request requests.Session requests.session"
+    " httpx.get httpx.post httpx.put httpx.request httpx.Client aiohttp.request"
+    " aiohttp.ClientSession urllib.request.urlopen urllib.request.Request urllib2.urlopen"
+    " urllib.request.urlretrieve http.client.HTTPSConnection wget.download"
 )
 _DECODERS: dict[str, Callable[[str], str | None] | None] = {
-    "base64.b64decode": decode_base64,
-    "base64.standard_b64decode": decode_base64,
-    "base64.urlsafe_b64decode": decode_base64,
-    "base64.decodebytes": decode_base64,
-    "base64.b32decode": None,
-    "base64.b85decode": None,
-    "base64.a85decode": None,
-    "base64.b16decode": decode_hex,
-    "bytes.fromhex": decode_hex,
-    "bytearray.fromhex": decode_hex,
-    "binascii.unhexlify": decode_hex,
-    "binascii.a2b_base64": decode_base64,
-    "binascii.a2b_hex": decode_hex,
     **dict.fromkeys(
         split_names(
-            "zlib.decompress gzip.decompress bz2.decompress lzma.decompress marshal.loads"
-            " codecs.decode codecs.encode zlib.decompressobj"
+            "base64.b64decode base64.standard_b64decode base64.urlsafe_b64decode base64.decodebytes"
+            " binascii.a2b_base64"
+        ),
+        decode_base64,
+    ),
+    **dict.fromkeys(
+        split_names(
+            "base64.b16decode bytes.fromhex bytearray.fromhex binascii.unhexlify binascii.a2b_hex"
+        ),
+        decode_hex,
+    ),
+    **dict.fromkeys(
+        split_names(
+            "base64.b32decode base64.b85decode base64.a85decode zlib.decompress gzip.decompress"
+            " bz2.decompress lzma.decompress marshal.loads codecs.decode codecs.encode"
+            " zlib.decompressobj"
         )
     ),
 }
-_PATHS = frozenset(split_names("pathlib.Path pathlib.PurePath pathlib.PosixPath Path"))
-_KEPT = frozenset(
-    split_names("str bytes bytearray compile os.fsencode os.path.expandvars repr io.BytesIO")
-)
+_PATHS = word_set("pathlib.Path pathlib.PurePath pathlib.PosixPath Path")
+_KEPT = word_set("str bytes bytearray compile os.fsencode os.path.expandvars repr io.BytesIO")
 
 
 class PythonValues:
@@ -180,8 +171,7 @@ def _method_value(
     if not isinstance(node.func, ast.Attribute):
         return _mix_origins(args)
     owner = env.evaluate_node(node.func.value, depth)
-    method = _METHODS.get(node.func.attr)
-    if method is not None:
+    if method := _METHODS.get(node.func.attr):
         return method(owner, args)
     items = node.args[0] if node.args else None
     if node.func.attr == "join" and isinstance(items, ast.List | ast.Tuple):
@@ -193,7 +183,7 @@ def _method_value(
 
 def _file_value(env: PythonValues, path: Value) -> Value:
     """Return the unknown content of a file, marked secret if its name says so."""
-    secret = bool(path.text) and bool(read_rule(canonical_path(path.text, env.cwd)))
+    secret = path.text and read_rule(canonical_path(path.text, env.cwd))
     taint = Taint.SECRET if secret else Taint.INPUT
     return Value("", known=False, taints=path.taints | {taint})
 

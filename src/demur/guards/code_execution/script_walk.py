@@ -9,6 +9,7 @@ import fnmatch
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import takewhile
 
 from demur.guards.code_execution.call import (
     EMPTY,
@@ -25,6 +26,7 @@ from demur.guards.code_execution.call import (
 from demur.guards.code_execution.command_rules import check_command
 from demur.guards.code_execution.context import (
     MAX_DEPTH,
+    ORIGIN_RULES,
     CommandContext,
     LocatedHit,
     Location,
@@ -63,7 +65,6 @@ from demur.guards.static.shell_words import (
     ForLoop,
     OrList,
     PieceKind,
-    ShellFunction,
     ShellNode,
     ShellPipeline,
     ShellRedirect,
@@ -123,9 +124,8 @@ class ScriptWalk:
         """Report a hit at a span of the text of `location`."""
         if hit.rule not in self.config.off:
             first, last = location.source.to_original(start, end)
-            self.hits.append(
-                LocatedHit(hit, first, last, verb, location.via, location.in_container)
-            )
+            container = location.in_container
+            self.hits.append(LocatedHit(hit, first, last, verb, location.via, container))
 
     def report_effect(
         self, effect: FileEffect, start: int, end: int, verb: str, location: Location
@@ -154,13 +154,12 @@ class ScriptWalk:
         """Judge a program that is started directly, and return its output."""
         if self.budget_exceeded(call, start, end, location):
             return UNKNOWN
-        if self._is_allowed_by_name(call, start, end, location):
+        if self._is_allowed(call, start, end, location):
             return predict_output(call, self.state)
         taints = self._report_effects(call, start, end, location)
         if not _asks_for_help(call):
-            for hit in check_command(
-                call, CommandContext(self.config, self.bounds, self.state.files)
-            ):
+            context = CommandContext(self.config, self.bounds, self.state.files)
+            for hit in check_command(call, context):
                 flows = hit.rule in _FLOWS and call.stdin != EMPTY
                 span = _pipeline_span(start, end, location) if flows else (start, end)
                 self.report(hit, *span, call.verb, location)
@@ -174,9 +173,7 @@ class ScriptWalk:
             self.state.write_file(path, value, append=append)
         return result
 
-    def _is_allowed_by_name(
-        self, call: ProgramCall, start: int, end: int, location: Location
-    ) -> bool:
+    def _is_allowed(self, call: ProgramCall, start: int, end: int, location: Location) -> bool:
         """Whether the settings allow this command by name; report it if they deny it."""
         if not self.config.allow and not self.config.deny:
             return False
@@ -205,9 +202,8 @@ class ScriptWalk:
         path = canonical_path(target.text, self.state.cwd)
         if read_rule(path):
             return frozenset({Taint.SECRET})
-        known = self.state.files.get(path)
-        if known is not None:
-            return known.taints
+        if path in self.state.files:
+            return self.state.files[path].taints
         own = classify_path(target.text, self.state.cwd, self.bounds) in _OWN_KINDS
         return frozenset() if own else frozenset({Taint.FILE})
 
@@ -224,20 +220,18 @@ class ScriptWalk:
             arg = code.text or self._stored_code(code, call, *span)
             if arg is None:
                 continue
-            self._report_origins(arg, call, span, location)
+            self._report_origins(arg, call.verb, span, location)
             if arg.text and (arg.known or code.text is not None):
-                read_code(
-                    code.language, arg, self, location._replace(via=(*location.via, call.verb))
-                )
+                inner = location._replace(via=(*location.via, call.verb))
+                read_code(code.language, arg, self, inner)
 
     def _report_origins(
-        self, arg: Arg, call: ProgramCall, span: tuple[int, int], location: Location
+        self, arg: Arg, verb: str, span: tuple[int, int], location: Location
     ) -> None:
         """Report code that was downloaded or decoded."""
-        if Taint.DOWNLOAD in arg.taints:
-            self.report(CommandHit("DOWNLOAD_RUN", call.verb), *span, call.verb, location)
-        if Taint.DECODED in arg.taints:
-            self.report(CommandHit("DECODED_RUN", call.verb), *span, call.verb, location)
+        for taint, rule in ORIGIN_RULES.items():
+            if taint in arg.taints:
+                self.report(CommandHit(rule, verb), *span, verb, location)
 
     def _stored_code(self, code: CodeToRun, call: ProgramCall, start: int, end: int) -> Arg | None:
         """Return the code in a file or in the input, as far as it is known."""
@@ -247,9 +241,7 @@ class ScriptWalk:
             value = Value("", known=False, taints=code.file.taints)
         else:
             value = self.state.files.get(self.state.resolve_path(code.file.text), EMPTY)
-        if value == EMPTY:
-            return None
-        return Arg(value.text, start, end, value.known, value.taints)
+        return None if value == EMPTY else Arg(value.text, start, end, value.known, value.taints)
 
     def _judge_inner(
         self, inner: InnerCommand, call: ProgramCall, end: int, location: Location
@@ -269,24 +261,17 @@ class ScriptWalk:
             arg = args[0] if len(args) == 1 else Arg(whole.text, args[0].start, end, *whole[1:])
             self._judge_evaluated(arg, call, end, deeper)
             return
-        started = call._replace(
-            verb=program_name(args[0].text),
-            name=args[0],
-            args=args[1:],
-            via=via,
-            writes=(),
-            reads=(),
-        )
-        body = self.state.functions.get(args[0].text)
-        if body is not None:
-            self.walk_function(body, started, deeper)
+        verb, name = program_name(args[0].text), args[0]
+        started = call._replace(verb=verb, name=name, args=args[1:], via=via, writes=(), reads=())
+        if name.text in self.state.functions:
+            self.walk_function(self.state.functions[name.text], started, deeper)
         else:
-            self.judge_program(started, args[0].start, end, deeper)
+            self.judge_program(started, name.start, end, deeper)
 
     def _judge_evaluated(self, arg: Arg, call: ProgramCall, end: int, location: Location) -> None:
         """Judge a text that a program passes to a shell."""
         span = (call.name.start, end)
-        self._report_origins(arg, call, span, location)
+        self._report_origins(arg, call.verb, span, location)
         if not arg.known and call.verb == "eval":
             self.report(CommandHit("EVAL_UNKNOWN", call.verb), *span, call.verb, location)
         if arg.text:
@@ -335,9 +320,8 @@ class ScriptWalk:
                 stdin = self._walk_node(stage, location._replace(pipe_start=node.start), stdin)
             return stdin
         if isinstance(node, CommandGroup):
-            result = self.walk_script(
-                node.body, location, self._redirected_input(node, location, stdin)
-            )
+            stdin = self._redirected_input(node, location, stdin)
+            result = self.walk_script(node.body, location, stdin)
             return self._write_redirected(result, node, location)
         if isinstance(node, ForLoop):
             return self._walk_loop(node, location, stdin)
@@ -345,14 +329,10 @@ class ScriptWalk:
             results = [self._walk_node(choice, location, stdin) for choice in node.choices]
             known = (value for value in results if value.text and value.known)
             return next(known, join_values(results, "\n"))
-        return self._define_function(node, location)
-
-    def _define_function(self, node: ShellFunction, location: Location) -> Value:
         self.state.functions[node.name] = node.body
         if any(_calls_itself_twice(inner, node.name) for inner in node.body.nodes):
-            self.report(
-                CommandHit("FORK_BOMB", node.name), node.start, node.end, node.name, location
-            )
+            hit = CommandHit("FORK_BOMB", node.name)
+            self.report(hit, node.start, node.end, node.name, location)
         return EMPTY
 
     def _walk_loop(self, node: ForLoop, location: Location, stdin: Value) -> Value:
@@ -360,26 +340,37 @@ class ScriptWalk:
         result = EMPTY
         for value in values[:_MAX_TURNS] or [UNKNOWN._replace(text=f"${node.name}")]:
             self.state.assign(node.name, value)
-            result = self.walk_script(
-                node.body, location, self._redirected_input(node, location, stdin)
-            )
+            inner = self._redirected_input(node, location, stdin)
+            result = self.walk_script(node.body, location, inner)
         return self._write_redirected(result, node, location)
 
     def _walk_simple(self, node: SimpleCommand, location: Location, stdin: Value) -> Value:
         if self.exhausted:
             return UNKNOWN
-        environment = list(self._expand_assignments(node, location))
+        environment = tuple(self._assigned(node, location))
         args = self._expand_args(node.words, location)
         if not args:
-            for name, value in environment:
-                self.state.assign(name, value)
+            for variable, value in environment:
+                self.state.assign(variable, value)
         elif args[0].text in self.state.aliases:
             words = self.state.aliases[args[0].text].split()[:20]
             args[:1] = [args[0]._replace(text=word, offset=None) for word in words]
-        call = self._build_call(node, args, environment, location, stdin)
-        body = self.state.functions.get(call.name.text)
-        if body is not None and args:
-            return self.walk_function(body, call, location)
+        name = args[0] if args else Arg("", node.start, node.start)
+        writes, reads = self._redirected_files(node.redirects, location)
+        call = ProgramCall(
+            verb=program_name(name.text),
+            name=name,
+            args=tuple(args[1:]),
+            via=location.via,
+            stdin=self._redirected_input(node, location, stdin),
+            piped=location.pipe_start >= 0,
+            writes=writes,
+            reads=reads,
+            environment=environment,
+            cwd=self.state.cwd,
+        )
+        if args and name.text in self.state.functions:
+            return self.walk_function(self.state.functions[name.text], call, location)
         if call.verb in _OWN_STATE:
             self._apply_builtin(call)
         return self.judge_program(call, node.start, node.end, location)
@@ -391,39 +382,12 @@ class ScriptWalk:
     def _expand_unsplit(self, word: ShellWord, location: Location) -> Arg:
         return expand_unsplit(word, self.state, partial(self._run_substitution, location))
 
-    def _expand_assignments(
-        self, node: SimpleCommand, location: Location
-    ) -> Iterator[tuple[str, Value]]:
+    def _assigned(self, node: SimpleCommand, location: Location) -> Iterator[tuple[str, Value]]:
         """Yield the variables that a command assigns, before it or alone."""
-        for assignment in node.assignments:
-            value = self._expand_unsplit(assignment.value, location).value
-            old = self.state.variable_value(assignment.name) if assignment.append else None
-            yield assignment.name, join_values([old, value]) if old else value
-
-    def _build_call(
-        self,
-        node: SimpleCommand,
-        args: list[Arg],
-        environment: list[tuple[str, Value]],
-        location: Location,
-        stdin: Value,
-    ) -> ProgramCall:
-        name = args[0] if args else Arg("", node.start, node.start)
-        writes, reads = (
-            self._redirected_files(node.redirects, location) if node.redirects else ((), ())
-        )
-        return ProgramCall(
-            verb=program_name(name.text),
-            name=name,
-            args=tuple(args[1:]),
-            via=location.via,
-            stdin=self._redirected_input(node, location, stdin) if node.redirects else stdin,
-            piped=location.pipe_start >= 0,
-            writes=writes,
-            reads=reads,
-            environment=tuple(environment),
-            cwd=self.state.cwd,
-        )
+        for name, word, append in node.assignments:
+            value = self._expand_unsplit(word, location).value
+            old = self.state.variable_value(name) if append else None
+            yield name, join_values([old, value]) if old else value
 
     def walk_function(self, body: ShellScript, call: ProgramCall, location: Location) -> Value:
         """Walk through the body of a function with the arguments of a call."""
@@ -471,12 +435,10 @@ class ScriptWalk:
             elif redirect.operator == "<":
                 target = self._expand_unsplit(redirect.target, location)
                 if not isinstance(node, SimpleCommand):
-                    self.report_effect(
-                        FileEffect(EffectKind.READ, target), node.start, node.end, "<", location
-                    )
-                known = self.state.files.get(self.state.resolve_path(target.text))
+                    effect = FileEffect(EffectKind.READ, target)
+                    self.report_effect(effect, node.start, node.end, "<", location)
                 unknown = Value("", known=False, taints=target.taints | self.file_origins(target))
-                stdin = unknown if known is None else known
+                stdin = self.state.files.get(self.state.resolve_path(target.text), unknown)
         return stdin
 
     def _write_redirected(
@@ -499,14 +461,14 @@ class ScriptWalk:
         """Return the files that redirections write and read."""
         writes: list[WrittenFile] = []
         reads: list[Arg] = []
-        for redirect in redirects:
-            if redirect.operator.startswith("<<"):
+        for operator, word, _ in redirects:
+            if operator.startswith("<<"):
                 continue
-            target = self._expand_unsplit(redirect.target, location)
-            if redirect.operator in {"<", "<>"}:
+            target = self._expand_unsplit(word, location)
+            if operator in {"<", "<>"}:
                 reads.append(target)
-            if redirect.operator in _OUTPUTS and not (target.text.isdigit() or target.text == "-"):
-                writes.append(WrittenFile(target, redirect.operator in _ADDING))
+            if operator in _OUTPUTS and not (target.text.isdigit() or target.text == "-"):
+                writes.append(WrittenFile(target, operator in _ADDING))
         return tuple(writes), tuple(reads)
 
     # Substitutions.
@@ -526,12 +488,8 @@ class ScriptWalk:
 
 def _asks_for_help(call: ProgramCall) -> bool:
     """Whether a call only explains itself: `--help` before any operand."""
-    for arg in call.args:
-        if arg.text in {"--help", "--version"}:
-            return True
-        if not arg.text.startswith("-"):
-            return False
-    return False
+    options = takewhile(lambda arg: arg.text.startswith("-"), call.args)
+    return any(arg.text in {"--help", "--version"} for arg in options)
 
 
 def _pipeline_span(start: int, end: int, location: Location) -> tuple[int, int]:
@@ -545,8 +503,6 @@ def _calls_itself_twice(node: ShellNode, name: str) -> bool:
         return any(_calls_itself_twice(inner, name) for inner in node.body.nodes)
     if not isinstance(node, ShellPipeline):
         return False
-    words = (
-        stage.words[0].pieces if isinstance(stage, SimpleCommand) and stage.words else ()
-        for stage in node.stages
-    )
-    return sum((pieces[0].text if pieces else "") == name for pieces in words) > 1
+    stages = (stage for stage in node.stages if isinstance(stage, SimpleCommand) and stage.words)
+    firsts = (stage.words[0].pieces for stage in stages)
+    return sum((pieces[0].text if pieces else "") == name for pieces in firsts) > 1

@@ -87,17 +87,15 @@ def read_baseline(text: str) -> frozenset[str]:
     except (ValueError, RecursionError) as error:
         raise InputError("the baseline is not JSON", help=_BASELINE_HELP) from error
     if not isinstance(data, dict) or data.get("schema_version") != BASELINE_SCHEMA:
-        raise InputError(
-            f"the baseline has no schema_version `{BASELINE_SCHEMA}`", help=_BASELINE_HELP
-        )
+        problem = f"the baseline has no schema_version `{BASELINE_SCHEMA}`"
+        raise InputError(problem, help=_BASELINE_HELP)
     rows = data.get("findings")
     if not isinstance(rows, list):
         raise InputError("the baseline has no list of findings", help=_BASELINE_HELP)
     marks = [row.get("fingerprint") if isinstance(row, dict) else None for row in rows]
-    known = frozenset(mark for mark in marks if isinstance(mark, str))
     if not all(isinstance(mark, str) for mark in marks):
         raise InputError("a finding in the baseline has no fingerprint", help=_BASELINE_HELP)
-    return known
+    return frozenset(map(str, marks))
 
 
 _BASELINE_HELP = "create one with `--write-baseline`"

@@ -51,12 +51,10 @@ def find_allow_comments(document: SourceText) -> list[AllowComment]:
     if "demur:" not in document.text:
         return []
     matches = _ALLOW.finditer(document.text)
-    return [
-        _parse_allow_comment(document, match) for match in matches if not _OTHER.match(match[1])
-    ]
+    return [_parse_comment(document, match) for match in matches if not _OTHER.match(match[1])]
 
 
-def _parse_allow_comment(document: SourceText, match: re.Match[str]) -> AllowComment:
+def _parse_comment(document: SourceText, match: re.Match[str]) -> AllowComment:
     body = match[1].replace("-->", " ").strip()
     names, *rest = _DASH.split(f" {body}", maxsplit=1)
     line = document.line_column(match.start()).line
@@ -148,12 +146,8 @@ class _FileScan:
         refused: set[AllowComment] = set()
         for hit in self._collect_hits(comments):
             finding = self._build_finding(hit)
-            line = finding.evidence["line"]
-            allowed = [
-                comment
-                for comment in comments
-                if comment.line == line and comment.covers(hit.rule, finding.code)
-            ]
+            near = (item for item in comments if item.line == finding.evidence["line"])
+            allowed = [comment for comment in near if comment.covers(hit.rule, finding.code)]
             # INVARIANT: a comment in a skill never lifts a block.
             if allowed and finding.action is not Action.BLOCK and self._config.trust_comments:
                 yield finding, allowed[0].reason

@@ -15,26 +15,19 @@ import yaml
 from demur.guards.skill.event import SkillConfig
 from demur.guards.skill.rules import SkillHit
 from demur.guards.skill.text_checks import find_instructions, scan_shell
-from demur.guards.static.source_text import SourceText
+from demur.guards.static.source_text import SourceText, word_set
 from demur.model.finding import Action
 from demur.source.reading import YAML_LOADER
 
 _FAILURES = (
-    ValueError,
-    yaml.YAMLError,
-    RecursionError,
-    TypeError,
-    AttributeError,
-    KeyError,
-    OverflowError,
+    *(ValueError, TypeError, AttributeError, KeyError, OverflowError),
+    *(yaml.YAMLError, RecursionError),
 )
 _MAX_VALUES = 20_000
 _MAX_DEPTH = 100
 _MIN_PROSE_LENGTH = 20
 _MAX_LIST_LENGTH = 2000
-_RIGHTS = frozenset(
-    {"allow", "allowed-tools", "allowed_tools", "capabilities", "permissions", "scopes", "tools"}
-)
+_RIGHTS = word_set("allow allowed-tools allowed_tools capabilities permissions scopes tools")
 _BROAD = re.compile(
     r"\*|all|any|full[-_ ]?access|bash\(\s*\*(?::\*)?\s*\)|bash|shell|<all_urls>|\*://\*/\*"
     r"|(?:fs|file|net|exec)[\w.]*[:=]\*",
@@ -42,9 +35,7 @@ _BROAD = re.compile(
 )
 # A whole shell is broad, but a skill may declare that it needs one.
 _SHELL = re.compile(r"bash|shell", re.IGNORECASE)
-_AT_INSTALL = frozenset(
-    {"install", "postinstall", "preinstall", "preprepare", "prepare", "postprepare", "setup"}
-)
+_AT_INSTALL = word_set("install postinstall preinstall preprepare prepare postprepare setup")
 _HARMLESS = re.compile(
     r"(?:npm run |yarn |pnpm )?(?:build|husky(?: install)?|tsc|patch-package)\b.*"
 )
@@ -233,8 +224,8 @@ def _check_server(text: str, name: str, words: list[str]) -> Iterator[SkillHit]:
         detail = f"server `{name[:40]}` runs whatever `{packages[0][:40]}` is today"
         yield SkillHit("UNPINNED_SOURCE", *_find_span(text, packages[0]), detail)
     if program in {"bash", "sh", "zsh", "cmd", "powershell"}:
+        start, end = _find_span(text, words[-1])
         for seen in scan_shell(" ".join([program, *map(_quote_word, words[1:])])):
-            start, end = _find_span(text, words[-1])
             yield seen._replace(start=start, end=end)
 
 

@@ -20,7 +20,7 @@ from demur.guards.static.python_names import (
     WIPERS,
     is_network,
 )
-from demur.guards.static.source_text import split_names
+from demur.guards.static.source_text import word_set
 from demur.model.finding import Action
 
 _RUNNERS = PROCESSES | {"exec", "runpy.run_path", "os.startfile", "importlib.import_module"}
@@ -299,11 +299,9 @@ _VITAL = re.compile(
 )
 _HOMES = frozenset({"os.path.expanduser", "pathlib.Path.home", "Path.home"})
 _RIGHTS = frozenset({"os.setuid", "os.seteuid", "os.setreuid", "os.setgid", "os.setresuid"})
-_MEMORY = frozenset(
-    split_names(
-        "CreateRemoteThread NtCreateThreadEx RtlMoveMemory VirtualAlloc VirtualAllocEx"
-        " VirtualProtect WriteProcessMemory mprotect ptrace"
-    )
+_MEMORY = word_set(
+    "CreateRemoteThread NtCreateThreadEx RtlMoveMemory VirtualAlloc VirtualAllocEx"
+    " VirtualProtect WriteProcessMemory mprotect ptrace"
 )
 _SET_ID = 0o6000
 

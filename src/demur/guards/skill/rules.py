@@ -7,16 +7,12 @@ both by their codes.
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from demur.codes.reason_code import ReasonCode
+from demur.guards.code_execution.rules import read_table
 from demur.model.finding import Action
-from demur.source.reading import YAML_LOADER
 
-_FILE = Path(__file__).parent.with_name("rules") / "skill_code.yaml"
 _MILDER = {Action.BLOCK: Action.ESCALATE, Action.ESCALATE: Action.WARN, Action.WARN: Action.WARN}
 _UNEXPLAINED = {
     "why": "see the page of the reason code",
@@ -52,18 +48,13 @@ def soften_action(action: Action) -> Action:
 
 
 @cache
-def _read_file() -> Any:
-    return yaml.load(_FILE.read_text(encoding="utf-8"), Loader=YAML_LOADER)  # noqa: S506 - a safe loader
-
-
-@cache
 def skill_rules() -> Mapping[str, SkillRule]:
     """Return the rules that code decides by, by their ids."""
     return {
         rule_id: SkillRule(
             rule_id, ReasonCode(row["code"]), Action(row["action"]), row["why"], row["fix"]
         )
-        for rule_id, row in _read_file()["rules"].items()
+        for rule_id, row in read_table("skill_code.yaml")["rules"].items()
     }
 
 
@@ -71,6 +62,5 @@ def find_rule(rule_id: str, code: str, action: Action) -> SkillRule:
     """Return the rule of this id; for a rule of another surface, one explained by its code."""
     if rule_id in skill_rules():
         return skill_rules()[rule_id]
-    return SkillRule(
-        rule_id, ReasonCode(code), action, **_read_file()["codes"].get(code, _UNEXPLAINED)
-    )
+    texts = read_table("skill_code.yaml")["codes"].get(code, _UNEXPLAINED)
+    return SkillRule(rule_id, ReasonCode(code), action, **texts)

@@ -21,7 +21,7 @@ from demur.guards.code_execution.guard import check, find_secrets
 from demur.guards.rule_matching import PLAIN_READING, scan_text
 from demur.guards.skill.rules import SkillHit, soften_action
 from demur.guards.text_rules import builtin_rules
-from demur.model.finding import Action, Finding, Span
+from demur.model.finding import Action, Span
 
 
 def find_instructions(text: str) -> Iterator[SkillHit]:
@@ -50,14 +50,10 @@ def scan_shell(text: str, language: Language = Language.SHELL) -> Iterator[Skill
         span = finding.span or Span(start=0, end=0)
         rule = str(finding.evidence.get("rule", finding.code))
         evidence, code = finding.evidence, finding.code
-        action = _soften_narrow(finding)
+        target = str(evidence.get("target", ""))
+        narrow = code == ReasonCode.DESTRUCTIVE_ACTION and _NARROW.fullmatch(target)
+        action = soften_action(finding.action) if narrow else finding.action
         yield SkillHit(rule, span.start, span.end, finding.detail, evidence, code, action)
-
-
-def _soften_narrow(finding: Finding) -> Action:
-    target = str(finding.evidence.get("target", ""))
-    narrow = finding.code == ReasonCode.DESTRUCTIVE_ACTION and _NARROW.fullmatch(target)
-    return soften_action(finding.action) if narrow else finding.action
 
 
 # A value that is secret only by its name is often an example or a placeholder.
@@ -109,9 +105,8 @@ def find_strange_characters(text: str, *, code: bool) -> Iterator[SkillHit]:
     for found in _take_first(_TAGS.finditer(text)):
         yield _match_hit("HIDDEN_ORDER", found, "text written in invisible tag characters")
     for found in _take_first(_SELECTORS.finditer(text)):
-        yield _match_hit(
-            "TEXT_INVISIBLE", found, "a run of variation selectors, which can carry data"
-        )
+        detail = "a run of variation selectors, which can carry data"
+        yield _match_hit("TEXT_INVISIBLE", found, detail)
 
 
 def _match_hit(
@@ -134,9 +129,8 @@ def _find_bidi(text: str, *, code: bool) -> Iterator[SkillHit]:
         start = text.rfind("\n", 0, found.start()) + 1
         end = text.find("\n", found.end())
         done = end if end >= 0 else len(text)
-        line = text[start:done]
-        closed = _is_closed(line)
-        action = Action.WARN if closed else (None if code else Action.ESCALATE)
+        open_action = None if code else Action.ESCALATE
+        action = Action.WARN if _is_closed(text[start:done]) else open_action
         yield _match_hit("TEXT_BIDI", found, "characters that change the order of the text", action)
 
 
@@ -154,28 +148,25 @@ def find_lookalikes(text: str) -> Iterator[SkillHit]:
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.NAME and not token.string.isascii():
-                detail = _describe_disguise(token.string)
-                if detail:
-                    start = starts[token.start[0] - 1] + token.start[1]
-                    evidence = {"technique": "look-alike name"}
-                    end = start + len(token.string)
-                    yield SkillHit("TEXT_LOOKALIKE", start, end, detail, evidence)
+            name = token.string
+            if token.type == tokenize.NAME and (detail := _describe_disguise(name)):
+                start = starts[token.start[0] - 1] + token.start[1]
+                evidence = {"technique": "look-alike name"}
+                yield SkillHit("TEXT_LOOKALIKE", start, start + len(name), detail, evidence)
     except (tokenize.TokenError, SyntaxError, IndexError):
         # The parser reports broken files.
         return
 
 
 def _describe_disguise(name: str) -> str | None:
+    if name.isascii():
+        return None
     plain = unicodedata.normalize("NFKC", name)
     if plain.isascii() and len(plain) > 1:
         return f"a name that is read as `{plain[:40]}`"
-    scripts = {_script_name(letter) for letter in name if letter.isalpha()}
+    letters = (unicodedata.name(letter, "") for letter in name if letter.isalpha())
+    scripts = {letter.partition(" ")[0] for letter in letters}
     return "a name in two alphabets" if len(scripts & {"LATIN", "CYRILLIC", "GREEK"}) > 1 else None
-
-
-def _script_name(letter: str) -> str:
-    return unicodedata.name(letter, "").partition(" ")[0]
 
 
 def find_blobs(text: str) -> Iterator[SkillHit]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from demur.guards.static.python_syntax import ConstantFolder, FoldedConstant
-from demur.guards.static.source_text import split_names
+from demur.guards.static.source_text import word_set
 
 
 def dotted_names(modules: str, members: str) -> frozenset[str]:
@@ -63,12 +63,10 @@ NETWORK = (
 # Functions that stay on this machine or only convert addresses.
 _LOCAL = frozenset({"socket.socketpair", "socket.gethostname", "socket.inet_aton", "socket.ntohs"})
 # Methods of a client or connection that send data.
-SENDERS = frozenset(
-    split_names(
-        "connect_ex delete execute get gethostbyname head patch post publish put request send"
-        " send_bytes send_message sendall sendmail sendto stor storbinary storlines stream urlopen"
-        " urlretrieve Request"
-    )
+SENDERS = word_set(
+    "connect_ex delete execute get gethostbyname head patch post publish put request send"
+    " send_bytes send_message sendall sendmail sendto stor storbinary storlines stream urlopen"
+    " urlretrieve Request"
 )
 
 # Paths of private keys, tokens and stored logins.
@@ -101,11 +99,9 @@ def is_network(path: str | None) -> bool:
     return any(f"{path}.".startswith(f"{name}.") for name in NETWORK)
 
 
-_BUILTINS = OPAQUE_BUILTINS | frozenset(
-    split_names(
-        "__builtins__ __import__ bytearray bytes chr compile eval exec getattr globals input locals"
-        " open setattr vars"
-    )
+_BUILTINS = OPAQUE_BUILTINS | word_set(
+    "__builtins__ __import__ bytearray bytes chr compile eval exec getattr globals input locals"
+    " open setattr vars"
 )
 _IMPORTERS = frozenset({"__import__", "importlib.import_module", "importlib.__import__"})
 _NAMESPACES = frozenset({"vars", "globals", "locals"})

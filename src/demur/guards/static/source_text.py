@@ -84,6 +84,11 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+def word_set(text: str) -> frozenset[str]:
+    """Return the set of the words of `text`."""
+    return frozenset(text.split())
+
+
 def decode_bytes(data: bytes) -> str:
     """Decode a file: UTF-8 without its byte order mark, broken bytes replaced.
 

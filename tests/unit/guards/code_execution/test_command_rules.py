@@ -6,10 +6,10 @@ import pytest
 import yaml
 
 from demur.guards.code_execution import command_rules
-from demur.guards.code_execution.command_rules import RULE_FILES, powershell_patterns
+from demur.guards.code_execution.command_rules import powershell_patterns
 from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check, find_hits
-from demur.guards.code_execution.rules import COMMAND_RULES
+from demur.guards.code_execution.rules import COMMAND_RULES, RULE_FILES, parse_yaml
 
 DATA = yaml.safe_load((RULE_FILES / "commands.yaml").read_text(encoding="utf-8"))
 POWERSHELL = yaml.safe_load((RULE_FILES / "powershell.yaml").read_text(encoding="utf-8"))["rules"]
@@ -55,7 +55,7 @@ def test_entries_are_read_one_by_one_as_in_the_whole_file() -> None:
             for program in entry["programs"].split():
                 whole.setdefault(program, []).append(entry)
     parts = {
-        program: [command_rules._parse(text)[0] for text in texts]
+        program: [parse_yaml(text)[0] for text in texts]
         for program, texts in command_rules._entries().items()
     }
     assert parts == whole
