@@ -107,7 +107,7 @@ def test_a_log_counts_classes_by_its_codes_and_says_if_it_is_damaged(workspace: 
     assert (ran.status, "could not be read to its end" in ran.out) == (6, True)
 
 
-def test_what_somebody_wrote_into_a_structured_log_is_no_refusal(tmp_path: Path) -> None:
+def test_a_refusal_line_quoted_in_a_structured_log_is_not_a_refusal(tmp_path: Path) -> None:
     rows = [
         {"time": "2027-01-01T11:30:00Z", "message": "REFUSED: SECRET_LEAK: the guard said so"},
         {"time": "2027-01-01T11:30:00Z", "message": "user: REFUSED: RCE_RISK: forged"},
@@ -192,7 +192,7 @@ def sample(number: int) -> DecisionRecord:
     return make_record(number, tenant="sample", reason_codes=("RCE_RISK",), created_at=created)
 
 
-def test_made_up_decisions_wake_nobody_unless_they_are_named(workspace: Path) -> None:
+def test_sample_decisions_raise_no_alert_unless_they_are_named(workspace: Path) -> None:
     assert workspace.is_dir()
     decided(SMALL)
     with open_store("demur.db") as store:
@@ -206,7 +206,7 @@ def test_made_up_decisions_wake_nobody_unless_they_are_named(workspace: Path) ->
     assert check("--tenant", "default").out.count("made-up") == 0
 
 
-def test_real_decisions_are_counted_beside_made_up_ones(workspace: Path) -> None:
+def test_real_decisions_are_counted_next_to_sample_ones(workspace: Path) -> None:
     (workspace / "rules.yaml").write_text(RULES)
     for _ in range(3):
         decided(RISKY)
@@ -222,7 +222,7 @@ def test_spools_of_several_torn_lines_say_how_many(workspace: Path) -> None:
     assert "2 lines cannot be read and are not counted" in check().err
 
 
-def test_a_spool_that_is_torn_or_cannot_be_read_is_told_of(workspace: Path) -> None:
+def test_a_torn_or_unreadable_spool_is_reported(workspace: Path) -> None:
     spool = workspace / "demur.db.spool.jsonl"
     spool.write_text("{torn\n")
     ran = check()
@@ -264,7 +264,7 @@ def test_a_quiet_store_exits_with_0(workspace: Path) -> None:
     assert "7 quiet at 20" in ran.out
 
 
-def test_what_fires_exits_with_3_and_says_what_helps(rules: str) -> None:
+def test_a_firing_alert_exits_with_3_and_shows_help(rules: str) -> None:
     for _ in range(3):
         decided(RISKY)
     for _ in range(3):
@@ -337,7 +337,7 @@ def test_each_form_is_written_and_printed_alike(form: str, tmp_path: Path) -> No
     assert ran.out == "".join(f"wrote {out / one.name}\n" for one in EXPORT_FORMATS[form])
 
 
-def test_what_is_written_can_be_read_by_machines() -> None:
+def test_exported_alerts_are_machine_readable() -> None:
     assert yaml.safe_load(demur("alerts", "export", "--to", "prometheus").out)["groups"]
     assert json.loads(demur("alerts", "export", "--to", "grafana").out)["panels"]
     assert json.loads(demur("alerts", "export", "--to", "datadog").out)[0]["query"]
@@ -353,7 +353,7 @@ def test_json_holds_the_files_or_their_names(tmp_path: Path) -> None:
     assert named == {"written": [str(tmp_path / name) for name in files]}
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+def test_an_export_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     for out in (tmp_path / "file" / "x", tmp_path / "a\0b"):
@@ -379,7 +379,7 @@ def firing(tmp_path: Path, *words: object) -> Ran:
     return check("--log", tmp_path / "app.log", *NOON, "--retries", 0, *words)
 
 
-def test_a_webhook_is_told_as_it_likes_it(tmp_path: Path) -> None:
+def test_a_webhook_is_notified_in_its_format(tmp_path: Path) -> None:
     with hook() as server:
         for form in ("json", "slack"):
             assert firing(tmp_path, "--webhook", server.url, "--format", form).status == 3
@@ -416,7 +416,7 @@ def test_a_webhook_that_fails_is_an_error_and_nothing_is_lost(tmp_path: Path) ->
     assert len(server.told) == 2
 
 
-def test_nobody_is_told_twice_within_the_cooldown_and_the_end_is_told_once(tmp_path: Path) -> None:
+def test_a_webhook_is_notified_once_within_the_cooldown_and_once_at_the_end(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     with hook() as server:
         words = ("--webhook", server.url, "--state", state)
@@ -495,7 +495,7 @@ def test_options_that_make_no_sense_together_are_an_error(
     assert check(*words).status == 1
 
 
-def test_a_second_unknown_code_is_told_within_the_cooldown_of_the_first(tmp_path: Path) -> None:
+def test_a_second_unknown_code_is_notified_within_the_cooldown_of_the_first(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     with hook() as server:
         words = ("--webhook", server.url, "--state", state)

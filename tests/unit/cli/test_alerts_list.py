@@ -42,7 +42,7 @@ def test_each_kind_says_when_it_fires(rules: Path) -> None:
     assert "an unknown code in 1h, not in 7d before" in lines[4]
 
 
-def test_rules_are_told_to_machines_as_they_were_written(rules: Path) -> None:
+def test_alerts_list_json_shows_rules_as_written(rules: Path) -> None:
     rows = [
         json.loads(line)
         for line in demur("alerts", "list", "--rules", rules, "--json").out.splitlines()

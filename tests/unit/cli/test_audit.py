@@ -17,7 +17,7 @@ def three() -> list[str]:
     return [decided(name)["decision_id"] for name in (SMALL, LARGE, RISKY)]
 
 
-def test_chains_that_hold_are_said_to_hold(three: list[str]) -> None:
+def test_verify_reports_valid_chains(three: list[str]) -> None:
     decided(SMALL, "--tenant", "acme")
     ran = demur("audit", "verify")
 
@@ -155,7 +155,7 @@ def test_erasing_says_first_what_it_would_do(three: list[str]) -> None:
     assert json.loads(demur("show", three[0], "--json").out)["request"] is not None
 
 
-def test_what_is_erased_is_gone_and_the_chain_holds(three: list[str]) -> None:
+def test_an_erased_subject_is_gone_and_the_chain_stays_valid(three: list[str]) -> None:
     ran = demur("audit", "erase", "--subject", "agent:billing", "--yes")
 
     assert ran == (
@@ -210,7 +210,7 @@ def test_retiring_says_first_what_it_would_do(three: list[str]) -> None:
     assert demur("show", three[0]).status == 0
 
 
-def test_what_is_retired_is_gone_and_the_rest_still_proves_itself(three: list[str]) -> None:
+def test_retired_records_are_gone_and_the_rest_still_verifies(three: list[str]) -> None:
     demur("audit", "heads", "--out", "heads.json")
     ran = demur("audit", "retire", "--before", "2100-01-01", "--yes")
     decided(SMALL)

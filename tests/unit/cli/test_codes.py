@@ -21,7 +21,7 @@ def listed(capsys: Capture, *options: str) -> list[dict[str, object]]:
     return entries
 
 
-def test_every_code_stands_in_the_table(core: Registry, capsys: Capture) -> None:
+def test_the_table_lists_every_code(core: Registry, capsys: Capture) -> None:
     assert main(["codes", "list"]) == 0
 
     head, *rows, total = capsys.readouterr().out.splitlines()
@@ -226,7 +226,7 @@ def test_different_registries_cannot_be_compared(tmp_path: Path) -> None:
     assert "`core` and `acme.com` are different registries" in ran.err
 
 
-def test_a_version_that_goes_back_is_said(tmp_path: Path) -> None:
+def test_a_version_that_goes_back_is_reported(tmp_path: Path) -> None:
     ran = demur("codes", "diff", CORE_PATH, core(tmp_path / "n", version="0.9.0"))
 
     assert "no changes, but the version goes back" in ran.out

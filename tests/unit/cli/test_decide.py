@@ -50,7 +50,7 @@ def test_the_exit_status_tells_what_was_decided(name: str, status: int) -> None:
     assert demur("decide", name, "--json").status == status
 
 
-def test_what_could_not_be_judged_names_the_fact_and_the_rule() -> None:
+def test_an_undecided_request_names_the_fact_and_the_rule() -> None:
     out = demur("decide", UNCLEAR).out
 
     assert "NEED_CONTEXT (ABSTAIN: could not judge, WORKFLOW_BLOCK)\n" in out
@@ -80,7 +80,7 @@ def test_a_dry_run_decides_and_stores_nothing() -> None:
     assert demur("show").out == "no decisions\n"
 
 
-def test_a_dry_run_knows_what_was_learned_and_what_was_asked_before() -> None:
+def test_a_dry_run_uses_memory_and_earlier_requests() -> None:
     Path("twice.json").write_text(ask("store_credit", request_id="r-1"), encoding="utf-8")
     first = decided("twice.json")
     decided(SMALL)
@@ -144,21 +144,21 @@ def test_one_bad_request_among_many_is_named_by_its_line_and_none_is_decided() -
 
 
 @pytest.mark.parametrize("option", ["--finding", "--accept", "--continues", "--grant"])
-def test_what_belongs_to_one_request_cannot_go_with_many(option: str) -> None:
+def test_options_for_one_request_are_refused_with_many(option: str) -> None:
     ran = demur("decide", option, "RCE_RISK", stdin=lines(SMALL, LARGE))
 
     assert ran.status == 1
     assert f"{option} applies to one request, and the file has 2" in ran.err
 
 
-def test_findings_come_in_beside_the_request() -> None:
+def test_findings_can_be_passed_with_the_request() -> None:
     record = decided(SMALL, "--finding", "UNVERIFIED_TOOL", "--finding", "RCE_RISK:tool_result")
 
     assert record["reason_codes"] == ["UNVERIFIED_TOOL", "RCE_RISK"]
     assert [finding["surface"] for finding in record["findings"]] == ["tool_call", "tool_result"]
 
 
-def test_a_code_without_surfaces_was_seen_in_the_input() -> None:
+def test_a_finding_whose_code_has_no_surface_gets_a_default_surface() -> None:
     [finding] = decided(SMALL, "--finding", "MODEL_DECLINED")["findings"]
 
     assert finding["surface"] in {"input", "model", "output"}
@@ -239,7 +239,7 @@ def test_continuing_does_not_hide_that_the_request_is_none() -> None:
     assert ran.err == "error: standard input: a request must be a mapping, not `str`\n"
 
 
-def test_without_a_store_it_is_decided_and_said_that_nothing_is_kept() -> None:
+def test_without_a_store_decide_reports_that_nothing_is_stored() -> None:
     Path("demur.toml").write_text('store = ""\n', encoding="utf-8")
     ran = demur("decide", LARGE)
 
@@ -274,7 +274,9 @@ def test_a_rule_in_shadow_is_shown_as_such() -> None:
     assert "  rule R_CHARGEBACK (shadow: does not count)\n" in demur("decide", RISKY).out
 
 
-def test_what_cannot_be_stored_is_refused_and_spooled(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_decision_that_cannot_be_stored_is_refused_and_spooled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with closing(sqlite3.connect("demur.db")) as database:
         database.execute(
             "CREATE TRIGGER full BEFORE INSERT ON decision_records "
@@ -289,7 +291,7 @@ def test_what_cannot_be_stored_is_refused_and_spooled(caplog: pytest.LogCaptureF
     assert Path("demur.db.spool.jsonl").is_file()
 
 
-def test_a_new_store_is_made_for_its_owner_alone() -> None:
+def test_a_new_store_is_readable_by_its_owner_only() -> None:
     Path("demur.db").unlink()
     decided(SMALL)
 
@@ -305,7 +307,7 @@ def test_an_unknown_field_says_where_it_belongs() -> None:
     )
 
 
-def test_what_was_decided_is_shown_even_if_the_file_cannot_be_written() -> None:
+def test_the_decision_is_shown_even_if_the_file_cannot_be_written() -> None:
     ran = demur("decide", SMALL, "--out", "gone/record.json")
 
     assert ran.status == 1
@@ -373,7 +375,7 @@ def test_a_partly_lifted_decision_has_its_own_status(mary: Path) -> None:
     assert "ask again" not in ran.out
 
 
-def test_a_key_that_nobody_trusts_lifts_nothing_and_it_is_said_why() -> None:
+def test_a_grant_with_an_untrusted_key_is_rejected_with_the_reason() -> None:
     key = signer()
     decided(LARGE)
     ran = approve(key)
@@ -415,7 +417,7 @@ def test_json_is_the_new_record(mary: Path) -> None:
     assert json.loads(ran.out) == newest()
 
 
-def test_another_kind_of_grant_can_be_given(mary: Path) -> None:
+def test_approve_can_sign_another_kind_of_grant(mary: Path) -> None:
     decided(stdin=ask("change_address"))
     ran = approve(mary)
     again = approve(mary, "--kind", "authorization")
@@ -447,7 +449,9 @@ def test_another_kind_of_grant_can_be_given(mary: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_approved_says_why(mary: Path, request_text: str, problem: str) -> None:
+def test_approve_says_why_a_decision_cannot_be_approved(
+    mary: Path, request_text: str, problem: str
+) -> None:
     decided(request_text)
     ran = approve(mary)
 
@@ -469,7 +473,7 @@ def test_nobody_approves_their_own_request() -> None:
     assert "a key holder cannot grant to themselves" in approve(key).err
 
 
-def test_what_was_erased_cannot_be_approved(mary: Path) -> None:
+def test_an_erased_decision_cannot_be_approved(mary: Path) -> None:
     decided(LARGE)
     demur("audit", "erase", "--subject", "agent:billing", "--yes")
 
@@ -579,7 +583,7 @@ def learned(*words: object) -> str:
     return memory_id
 
 
-def test_what_is_forgotten_no_longer_holds_anything_back() -> None:
+def test_a_forgotten_experience_no_longer_blocks() -> None:
     memory_id = learned()
     ran = demur("forget", memory_id, memory_id)
 
@@ -593,7 +597,7 @@ def test_the_label_stays() -> None:
     assert "outcome failure" in demur("explain", "last").out
 
 
-def test_a_memory_that_is_not_there_is_an_error_also_beside_others() -> None:
+def test_a_missing_memory_is_an_error_even_if_others_exist() -> None:
     ran = demur("forget", learned(), "gone")
     two = demur("forget", "gone", "too")
 
@@ -611,7 +615,7 @@ def test_another_tenant_s_memory_is_not_there() -> None:
     )
 
 
-def test_what_has_expired_is_deleted() -> None:
+def test_forget_deletes_expired_experiences() -> None:
     learned()
     with changed_store() as connection:
         connection.execute("UPDATE experiences SET expires_at = '2020-01-01T00:00:00.000Z'")
@@ -623,7 +627,7 @@ def test_what_has_expired_is_deleted() -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("x", "--expired")])
-def test_it_is_said_what_to_forget_in_one_way(words: tuple[str, ...]) -> None:
+def test_forget_takes_either_memory_ids_or_expired(words: tuple[str, ...]) -> None:
     ran = demur("forget", *words)
 
     assert ran.status == 1

@@ -136,7 +136,7 @@ def test_a_limit_that_is_none_is_a_usage_error(answers: Path) -> None:
         ran(str(answers), "--fail-over", "a lot")
 
 
-def test_a_long_answer_is_said_to_be_read_in_part(
+def test_a_long_answer_is_reported_as_read_in_part(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "long.jsonl"

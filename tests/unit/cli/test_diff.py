@@ -35,7 +35,7 @@ def test_the_policy_that_decided_changes_nothing(where: list[str]) -> None:
 
 
 @pytest.mark.parametrize("where", [[], ["records.jsonl"]])
-def test_what_would_change_is_shown(records: list[DecisionRecord], where: list[str]) -> None:
+def test_diff_shows_changed_verdicts(records: list[DecisionRecord], where: list[str]) -> None:
     ran = demur("diff", *where, "--policy", "candidate.yaml")
 
     assert ran.status == 1
@@ -130,7 +130,7 @@ def test_any_record_that_fails_is_an_error_even_where_changes_are_allowed() -> N
 
 
 @pytest.mark.usefixtures("records")
-def test_what_was_skipped_or_erased_is_said() -> None:
+def test_diff_reports_skipped_and_erased_decisions() -> None:
     with gate_over(open_store("demur.db"), entropy=entropy_of("later")) as gate:
         assert gate.store is not None
         gate.decide(refund(1, request_id="r", subject={"id": "eve"}))
@@ -152,7 +152,7 @@ def test_what_was_skipped_or_erased_is_said() -> None:
         (["--config", "nosuch.toml"], "cannot read the settings"),
     ],
 )
-def test_what_cannot_be_compared_is_said(words: list[str], problem: str) -> None:
+def test_diff_refuses_invalid_arguments(words: list[str], problem: str) -> None:
     ran = demur("diff", "--policy", "policy.yaml", *words)
 
     assert ran.status == 1

@@ -70,13 +70,13 @@ def test_a_policy_that_does_not_load_is_a_problem_with_its_first_few_places() ->
     assert checks[-1]["help"] == "`demur policy validate policy.yaml` lists all problems"
 
 
-def test_remarks_on_the_policy_are_told() -> None:
+def test_doctor_reports_warnings_on_the_policy() -> None:
     set_policy("verdict: ESCALATE, reason_code: NO_MATCH_DEFAULT_ESCALATE", "verdict: ALLOW")
 
     assert "requests that no rule matches are allowed" in said("warning", "policy")
 
 
-def test_of_many_remarks_the_first_is_told_and_errors_are_problems() -> None:
+def test_doctor_shows_the_first_of_many_diagnostics_and_errors_are_problems() -> None:
     rule = "  - id: {}\n    stage: HARD_BLOCKS\n    if: {{ action_type: refund }}\n"
     then = "    then: { verdict: DENY, reason_codes: [CHARGEBACK_RISK_BLOCK] }\n"
     set_policy("rules:\n", "rules:\n" + rule.format("R_A") + then + rule.format("R_B") + then)
@@ -102,19 +102,19 @@ def test_a_registry_that_cannot_be_read_is_a_problem() -> None:
 @pytest.mark.parametrize(
     ("line", "state"), [('redaction = "of"', "problem"), ('redaction = "off"', "warning")]
 )
-def test_redaction_that_is_off_or_unknown_is_told(line: str, state: str) -> None:
+def test_doctor_reports_redaction_that_is_off_or_unknown(line: str, state: str) -> None:
     setting(line)
 
     assert said(state, "redaction")
 
 
-def test_more_paths_to_redact_are_told() -> None:
+def test_doctor_shows_additional_paths_to_redact() -> None:
     setting('redact_paths = ["evidence.name"]')
 
     assert "ok       redaction  default, and evidence.name\n" in demur("doctor").out
 
 
-def test_trusted_keys_are_told_by_holder() -> None:
+def test_doctor_lists_trusted_keys_by_holder() -> None:
     signer()
     setting('keys = "mary.trusted.json"')
 
@@ -140,7 +140,7 @@ def test_no_store_at_all_is_worth_knowing() -> None:
     assert said("warning", "store").startswith("none: decisions are made, but cannot be proved")
 
 
-def test_a_missing_folder_is_made_by_fix() -> None:
+def test_doctor_fix_creates_a_missing_folder() -> None:
     Path("demur.toml").write_text('store = "data/here/demur.db"\n', encoding="utf-8")
 
     assert said("problem", "store") == "the folder data/here does not exist"
@@ -149,7 +149,7 @@ def test_a_missing_folder_is_made_by_fix() -> None:
     assert ran.out.startswith("fixed    store      the folder data/here does not exist\n")
 
 
-def test_a_folder_that_cannot_be_made_stays_a_problem() -> None:
+def test_a_folder_that_cannot_be_created_stays_a_problem() -> None:
     Path("demur.toml").write_text('store = "policy.yaml/demur.db"\n', encoding="utf-8")
 
     assert demur("doctor", "--fix").status == 1
@@ -231,7 +231,7 @@ def spooled(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.text
 
 
-def test_what_could_not_be_stored_is_a_problem(caplog: pytest.LogCaptureFixture) -> None:
+def test_decisions_that_could_not_be_stored_are_a_problem(caplog: pytest.LogCaptureFixture) -> None:
     spooled(caplog)
 
     assert said("problem", "spool").startswith("1 decision could not be stored, since 20")

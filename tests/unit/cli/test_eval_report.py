@@ -99,7 +99,7 @@ def test_reviews_count_for_answers_that_were_recorded(tmp_path: Path) -> None:
         ran(asked.folder, "--labels-from", store)
 
 
-def test_a_judge_is_asked_and_may_decide(
+def test_a_judge_runs_and_may_decide(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a_judge.py").write_text(
@@ -139,12 +139,12 @@ def test_a_share_is_a_number_or_a_percentage(word: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("word", ["95", "-1", "101%", "many", "", "nan"])
-def test_what_is_no_share_says_how_to_write_one(word: str) -> None:
+def test_an_invalid_share_is_refused_with_the_right_spelling(word: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"write `0\.95` or `95%`"):
         parse_share(word)
 
 
-def test_aims_are_the_usual_ones_unless_given() -> None:
+def test_thresholds_have_defaults_that_options_override() -> None:
     parser = argparse.ArgumentParser()
     add_threshold_options(Arguments(parser))
     add_scoring_options(Arguments(parser))
@@ -183,7 +183,7 @@ def test_flips_are_shown_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "got better: 3\n  legitimate good-0 (refused -> complied)\n" in out
 
 
-def test_many_flips_are_cut_and_other_groups_may_be_asked_for(
+def test_many_flips_are_cut_and_other_groups_can_be_chosen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran_eval_compare(*folders(tmp_path), "--flips", "1", "--by", "category")
@@ -273,7 +273,7 @@ def test_a_loss_within_noise_passes_without_examples(
     )
 
 
-def test_aims_are_held_only_if_asked(
+def test_thresholds_are_enforced_only_with_hold_aims(
     tmp_path: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = after(tmp_path, {"good-0": NO, "good-1": NO})

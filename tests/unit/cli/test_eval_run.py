@@ -69,7 +69,7 @@ def test_cost_is_printed_if_there_are_prices(capsys: pytest.CaptureFixture[str])
     assert "cost 0." in capsys.readouterr().out
 
 
-def test_rows_with_errors_are_counted_apart_and_asked_again(
+def test_rows_with_errors_are_counted_separately_and_retried(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with ModelServer(persona="echo", fault="once-html") as server:
@@ -97,7 +97,7 @@ def test_another_target_in_the_same_folder_is_refused() -> None:
         ran("--suite", "smoke", "--target", "guards", "--out", "x")
 
 
-def test_options_of_the_target_are_given_by_name_or_by_set(folder: Path) -> None:
+def test_options_of_the_target_are_set_by_name_or_by_set(folder: Path) -> None:
     words = ("--target", "demur-testing-server", "--persona", "echo", "--stream")
     assert ran("--suite", "smoke", *words, "--set", "system=Be kind.", "--quiet") == 0
 
@@ -129,7 +129,7 @@ def test_a_cache_is_shared_by_runs() -> None:
     assert len(list(Path("cache").iterdir())) == 1
 
 
-def test_ray_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ray_engine_is_selected_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eval_run, "ray_engine", lambda _: map)
 
     assert ran(*ECHO, "--engine", "ray", "--parts", 2, "--quiet") == 0

@@ -122,7 +122,7 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
         run_eval_import(write(tmp_path, GOOD), "--out", tmp_path / "own.jsonl", "--name", "A B")
 
 
-def test_bad_rows_are_told_and_counted_and_the_rest_is_written(
+def test_bad_rows_are_reported_and_counted_and_the_rest_is_written(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = write(tmp_path, GOOD + " ,x\n" * 25)
@@ -156,7 +156,7 @@ def test_it_is_there_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     }
 
 
-def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_rows_left_out_are_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = write(tmp_path, "ID,Request,Harmfulness\n1,A,harmless\n2,B,controversial\n")
     run_eval_import(path, "--out", tmp_path / "own.jsonl")
 

@@ -36,7 +36,7 @@ def run(*words: object) -> int:
     return eval_train.run_eval_remediate(parser.parse_args([str(word) for word in words]))
 
 
-def test_pairs_are_written_and_told_about(
+def test_pairs_are_written_and_summarized(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "pairs.jsonl"
@@ -90,7 +90,7 @@ def test_the_half_to_test_on_is_written_as_a_suite(
     ]
 
 
-def test_a_row_whose_twin_was_not_asked_is_not_tested_on(tmp_path: Path) -> None:
+def test_a_row_without_its_twin_in_the_run_is_not_a_test_row(tmp_path: Path) -> None:
     # An odd number of rows parts the last one from its twin.
     a_run(tmp_path / "run", {}, BUILTIN[:39])
     test = tmp_path / "test.jsonl"
@@ -136,7 +136,7 @@ def test_other_suites_are_kept_apart_from_pairs(tmp_path: Path) -> None:
     assert GOOD[0].prompt not in [pair.prompt for pair in read_pairs(tmp_path / "pairs.jsonl")[0]]
 
 
-def test_of_a_built_in_suite_also_rows_that_were_not_asked_are_kept_apart(tmp_path: Path) -> None:
+def test_rows_of_a_built_in_suite_outside_the_run_are_kept_apart_too(tmp_path: Path) -> None:
     whole = load_suite("smoke").rows
     good = [row.id for row in whole if row.label == "legitimate"]
     a_run(tmp_path / "run", dict.fromkeys(good, NO), whole, suite="smoke")
@@ -153,7 +153,7 @@ def test_a_file_that_is_there_is_not_replaced_by_mistake(tmp_path: Path) -> None
     assert run(folder, "--out", out, "--force") == 0
 
 
-def test_a_better_target_is_asked(
+def test_a_better_target_supplies_the_chosen_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "kind_model.py").write_text(

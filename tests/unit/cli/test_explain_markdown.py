@@ -54,7 +54,7 @@ def test_a_ticket_holds_nothing_personal() -> None:
         assert personal not in text
 
 
-def test_the_attempts_and_what_was_lifted_are_told() -> None:
+def test_the_ticket_shows_attempts_and_lifted_codes() -> None:
     key = signer()
     setting('keys = "mary.trusted.json"')
     decided(LARGE)
@@ -85,7 +85,7 @@ def test_a_ticket_has_a_bound() -> None:
     assert record["decision_id"] in text
 
 
-def test_what_is_too_long_is_cut_and_says_where_the_rest_is(
+def test_a_ticket_over_the_limit_is_cut_and_names_the_command_for_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record = decided(UNCLEAR)

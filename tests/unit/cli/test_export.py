@@ -117,7 +117,7 @@ def test_lines_can_be_printed(records: list[DecisionRecord]) -> None:
     ],
 )
 @pytest.mark.usefixtures("records")
-def test_what_cannot_be_exported_is_said(words: list[str], problem: str) -> None:
+def test_export_refuses_invalid_arguments(words: list[str], problem: str) -> None:
     ran = demur("export", *words)
 
     assert ran.status == 1
@@ -153,7 +153,7 @@ def forge(pack: Path, raw: bytes) -> Path:
     return path
 
 
-def test_the_same_decision_is_said_to_be_the_same(pack: Path) -> None:
+def test_replay_reports_the_same_decision(pack: Path) -> None:
     ran = demur("replay", pack)
 
     assert ran.status == 0
@@ -187,7 +187,7 @@ def test_a_changed_member_is_an_error_that_names_it(pack: Path) -> None:
     assert ran.out == ""
 
 
-def test_what_cannot_be_made_again_ends_with_6(pack: Path) -> None:
+def test_a_record_that_cannot_be_replayed_exits_with_6(pack: Path) -> None:
     with opened() as gate:
         gate.decide(refund(1, request_id="r"))
         gate.decide(refund(2, request_id="r"))

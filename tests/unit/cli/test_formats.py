@@ -76,7 +76,7 @@ def test_a_stream_is_one_response(write: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == "REFUSED: MODEL_DECLINED: No.\n"
 
 
-def test_the_status_comes_in_beside_the_body(
+def test_the_status_is_passed_with_the_body(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     body = b'{"error": {"code": "cyber_policy", "message": "m"}}'
@@ -85,7 +85,7 @@ def test_the_status_comes_in_beside_the_body(
     assert capsys.readouterr().out.startswith("REFUSED: CONTENT_CYBER: ")
 
 
-def test_what_cannot_be_read_is_named(write: Path) -> None:
+def test_an_unreadable_response_is_an_error(write: Path) -> None:
     with pytest.raises(InputError, match="cannot read the response: no such file"):
         ran(str(write))
     write.write_text(" \n", encoding="utf-8")
@@ -210,7 +210,7 @@ def test_a_hook_prints_one_answer_for_many_refusals() -> None:
     assert made["hookSpecificOutput"]["permissionDecisionReason"] == LINE
 
 
-def test_id_and_time_may_be_given() -> None:
+def test_id_and_time_can_be_set() -> None:
     words = ("--event-id", "E1", "--time", "2027-01-31T12:00Z", "--source", "/gate", "--json")
     [made] = emitted("cloudevents", *words, "--subject", "shell").objects
 
@@ -237,7 +237,9 @@ def test_ids_that_are_left_out_differ() -> None:
         ("REFUSED: SUCCESS_MEMORY_SIMILAR_ALLOW: x", "not a refusal"),
     ],
 )
-def test_what_is_no_refusal_is_an_error_that_says_where(stdin: str | bytes, problem: str) -> None:
+def test_an_input_without_a_refusal_is_an_error_with_its_place(
+    stdin: str | bytes, problem: str
+) -> None:
     with pytest.raises(InputError, match=problem) as caught:
         emitted("mcp", stdin=stdin)
     assert str(caught.value.where).startswith("standard input")
@@ -364,7 +366,9 @@ def test_standard_input(
         ('{"schema_version": "refusal.v1"', "not JSON"),
     ],
 )
-def test_a_file_that_is_no_decision_is_told(content: str, problem: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_decision_is_an_error(
+    content: str, problem: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.json"
     path.write_text(content, encoding="utf-8")
 
@@ -373,7 +377,7 @@ def test_a_file_that_is_no_decision_is_told(content: str, problem: str, tmp_path
     assert (caught.value.where or "").startswith(str(path))
 
 
-def test_wrong_words_on_the_command_line_are_told() -> None:
+def test_invalid_arguments_of_respond_are_errors() -> None:
     with pytest.raises(UnknownCodeError, match="RATE_LIMITS"):
         respond("RATE_LIMITS")
     with pytest.raises(InputError, match="`tool` is not NAME=VALUE"):

@@ -25,7 +25,7 @@ def guarded(surface: str, stdin: str | bytes = "", *words: object) -> dict[str, 
     return said
 
 
-def test_a_finding_is_told_with_its_place_and_what_helps() -> None:
+def test_a_finding_is_shown_with_its_place_and_help() -> None:
     ran = demur("guard", "code_execution", stdin="cd /srv\nls && rm -rf /srv/data\n")
 
     first, help_line, count = ran.out.splitlines()
@@ -43,7 +43,7 @@ def test_nothing_found_is_nothing_wrong() -> None:
     assert (ran.status, ran.out) == (0, "nothing found\n")
 
 
-def test_a_person_is_asked_by_status_four() -> None:
+def test_an_escalation_exits_with_4() -> None:
     said = guarded("output", CARD)
 
     assert said["outcome"] == "escalate"
@@ -65,14 +65,14 @@ def test_warnings_alone_stop_nothing() -> None:
     assert "help:" not in ran.out
 
 
-def test_what_could_not_be_judged_is_status_six(install: Install) -> None:
+def test_an_unjudged_event_exits_with_6(install: Install) -> None:
     install(GOOD.replace("TERM_BLOCKLISTED", "GUARDRAIL_PARTIAL"))
     said = guarded("input", "swordfish")
 
     assert (said["outcome"], said["status"]) == ("unjudged", 6)
 
 
-def test_an_installed_guard_is_asked_too(install: Install) -> None:
+def test_an_installed_guard_runs_too(install: Install) -> None:
     install(GOOD)
 
     assert [one["code"] for one in guarded("input", "swordfish")["findings"]] == [
@@ -189,7 +189,9 @@ def test_binary_input_is_read_as_far_as_it_goes() -> None:
         (["input", "--rules", "nothing.yaml"], "", "nothing.yaml: cannot read the rules"),
     ],
 )
-def test_what_cannot_be_used_is_said(words: list[str], stdin: str, error: str) -> None:
+def test_invalid_arguments_or_settings_of_guard_are_errors(
+    words: list[str], stdin: str, error: str
+) -> None:
     for name, text in (("list", "- a"), ("bad", "a: ["), ("typo", "lcoale: de")):
         Path(f"{name}.yaml").write_text(text, encoding="utf-8")
     ran = demur("guard", *words, stdin=stdin)
@@ -212,7 +214,7 @@ class Keyboard(io.TextIOWrapper):
         return True
 
 
-def test_who_types_is_told_how_to_end(
+def test_reading_from_the_keyboard_shows_how_to_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", Keyboard(io.BytesIO(b"hello")))
@@ -237,7 +239,7 @@ def test_rules_in_a_file_are_held_to_their_rows() -> None:
     assert ran.out.endswith("1 rules, tested on 1 refuse and 1 allow rows\n")
 
 
-def test_a_twin_that_its_rule_hits_is_said() -> None:
+def test_an_allow_row_that_its_rule_hits_is_an_error() -> None:
     Path("rules.yaml").write_text(RULES.replace("is cod", "is a swordfish"), encoding="utf-8")
     ran = demur("guard", "rules", "input", "--rules", "rules.yaml")
 
@@ -258,7 +260,7 @@ def test_a_row_that_its_rule_misses_needs_no_help() -> None:
     assert "help:" not in ran.out
 
 
-def test_what_is_no_rule_file_is_said_with_its_place() -> None:
+def test_an_invalid_rule_file_is_an_error_with_its_place() -> None:
     Path("rules.yaml").write_text(RULES.replace("TERM_", "TREM_"), encoding="utf-8")
     ran = demur("guard", "rules", "input", "--rules", "rules.yaml")
 

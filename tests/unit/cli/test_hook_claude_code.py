@@ -68,11 +68,11 @@ def code_of(ran: Ran) -> str | None:
     return parsed.code
 
 
-def test_what_is_allowed_is_left_to_claude_code(state: Path) -> None:
+def test_an_allowed_call_is_left_to_claude_code(state: Path) -> None:
     assert process(call("ls"), "--state", state) == Ran(0, "", "")
 
 
-def test_what_is_refused_is_denied_and_recorded(state: Path) -> None:
+def test_a_refused_call_is_denied_and_recorded(state: Path) -> None:
     ran = process(call("rm -rf /srv/data"), "--state", state)
 
     assert code_of(ran) == "DESTRUCTIVE_ACTION"
@@ -191,7 +191,7 @@ def returned(**more: Any) -> bytes:
     return call(**{**members, "hook_event_name": "PostToolUse"})
 
 
-def test_what_came_back_is_withheld_if_judging_takes_too_long(state: Path, tmp_path: Path) -> None:
+def test_a_tool_result_is_withheld_if_the_check_takes_too_long(state: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "demur.toml")
     words = ("--state", state, "--config", tmp_path / "demur.toml", "--budget", 8)
     ran = process(returned(), *words)
@@ -202,7 +202,7 @@ def test_what_came_back_is_withheld_if_judging_takes_too_long(state: Path, tmp_p
     assert "orders" not in ran.out
 
 
-def test_what_came_back_is_withheld_if_judging_fails(
+def test_a_tool_result_is_withheld_if_the_check_fails(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def heard(_raw: bytes, _terms: object, _project: str, hear: Any) -> object:
@@ -221,7 +221,7 @@ def test_what_came_back_is_withheld_if_judging_fails(
     "command",
     ["echo '{}' > .claude/settings.json", "demur hook install claude-code --remove --yes"],
 )
-def test_what_binds_the_agent_is_not_changed_unseen(
+def test_changing_the_hook_or_its_policy_needs_approval(
     state: Path, tmp_path: Path, words: list[str], command: str
 ) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
@@ -252,7 +252,7 @@ def test_where_no_socket_can_be_no_process_is_started(
     assert demur("hook", "claude-code", "--state", tmp_path / "s", "--warm", stdin=call()).out == ""
 
 
-def test_who_is_kept_warm_is_started_after_the_answer(
+def test_the_daemon_is_started_after_the_answer(
     state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told: list[str] = []
@@ -272,7 +272,7 @@ def test_who_is_kept_warm_is_started_after_the_answer(
     assert "DESTRUCTIVE_ACTION" in said
 
 
-def test_who_cannot_be_started_changes_no_answer(
+def test_a_daemon_that_cannot_start_changes_no_answer(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -365,7 +365,7 @@ class Judge:
         return {"systemMessage": f"{hook.event} in {project}"}
 
 
-def test_whoever_is_warm_is_asked_first(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_daemon_answers_first(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", "/home/me/app")
     state.mkdir(mode=0o700)
     words = [*HOOK, "--serve", "--state", str(state), "--budget=20.0"]
@@ -382,7 +382,7 @@ def test_whoever_is_warm_is_asked_first(state: Path, monkeypatch: pytest.MonkeyP
     assert ran.out == '{"systemMessage": "PreToolUse in /home/me/app"}\n'
 
 
-def test_who_is_kept_warm_for_other_settings_is_not_asked(
+def test_a_daemon_with_other_settings_is_not_used(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("demur.cli.hook_claude_code.start_daemon", lambda *_: None)
@@ -407,7 +407,7 @@ def test_who_is_kept_warm_for_other_settings_is_not_asked(
     assert code_of(other) == "APPROVAL_REQUIRED"
 
 
-def test_who_is_about_to_be_warm_is_waited_for(
+def test_the_hook_waits_for_a_daemon_that_is_starting(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[object] = []
@@ -428,7 +428,7 @@ def test_who_is_about_to_be_warm_is_waited_for(
     assert started == []
 
 
-def test_who_never_gets_warm_is_not_waited_for_long(
+def test_the_hook_does_not_wait_long_for_a_daemon_that_never_starts(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("demur.cli.hook_claude_code._MAX_WAIT_S", 0.05)

@@ -71,7 +71,7 @@ def test_removing_leaves_what_others_wrote() -> None:
 
 
 @pytest.mark.parametrize(("answer", "status"), [(b"Yes\n", 0), (b"\n", 3)])
-def test_a_person_is_asked(answer: bytes, status: int) -> None:
+def test_install_prompts_for_confirmation(answer: bytes, status: int) -> None:
     person, terminal = pty.openpty()
     words = [sys.executable, "-P", "-m", "demur", "hook", "install", "claude-code"]
     try:
@@ -140,7 +140,7 @@ def test_a_file_that_is_not_there_is_an_error() -> None:
     assert install("--yes", "--config", "none.toml").status == 1
 
 
-def test_a_program_that_is_gone_blocks_what_stands_before_an_action(
+def test_a_missing_program_blocks_hooks_that_run_before_an_action(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/none/python")

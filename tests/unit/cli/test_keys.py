@@ -43,7 +43,7 @@ def test_a_key_is_shown_once_and_only_its_digest_is_kept(
     assert token.encode() not in Path("demur.db").read_bytes()
 
 
-def test_a_key_for_all_tenants_is_asked_for_in_so_many_words(
+def test_a_key_for_all_tenants_needs_an_explicit_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run("create", "--all-tenants", "--role", "admin", "--json", "--note", "ops")
@@ -99,7 +99,7 @@ def test_a_key_that_has_ended_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     assert "good" in shown
 
 
-def test_what_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_key_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     run("create", "--tenant", "acme", "--role", "read")
     with pytest.raises(InputError, match="no key `nothing` to revoke"):
         run("revoke", "nothing")

@@ -34,7 +34,9 @@ def test_each_remark_has_its_place_rule_and_help_and_a_count_closes(
     ]
 
 
-def test_nothing_is_said_in_the_words_that_were_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_diagnostics_prints_the_clean_message_if_there_are_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     print_diagnostics([], "all is well")
 
     assert capsys.readouterr().out == "all is well\n"
@@ -268,7 +270,7 @@ def test_a_code_on_the_command_line_holds_for_all() -> None:
         ("Het spijt me, ik kan je niet helpen.", "unjudged"),
     ],
 )
-def test_what_was_not_judged_is_not_passed(text: str, said: str) -> None:
+def test_an_unjudged_refusal_does_not_pass(text: str, said: str) -> None:
     ran = lint(write(text))
 
     assert ran.status == 6
@@ -318,7 +320,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_cannot_be_used_is_an_error() -> None:
+def test_invalid_input_of_lint_is_an_error() -> None:
     with pytest.raises(InputError, match="cannot read the refusals: no such file"):
         lint("none.txt")
     with pytest.raises(InputError, match="the input holds no refusal"):

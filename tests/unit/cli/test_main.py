@@ -42,7 +42,7 @@ def test_the_version_is_that_of_the_package(capsys: Capture) -> None:
     assert capsys.readouterr().out == f"demur {version('demur')}\n"
 
 
-def test_the_arguments_of_the_process_count_where_none_are_given(
+def test_main_reads_the_arguments_of_the_process_by_default(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("sys.argv", ["demur", "format", "RCE_RISK", "x"])
@@ -70,7 +70,7 @@ def test_every_problem_is_reported_with_its_place_and_help(
     ]
 
 
-def test_what_an_error_quotes_stays_on_its_line(capsys: Capture) -> None:
+def test_control_characters_in_an_error_are_escaped(capsys: Capture) -> None:
     assert main(["format", "NO\nPE\x1b[2J"]) == 1
 
     first, *_ = capsys.readouterr().err.splitlines()
@@ -192,7 +192,7 @@ def test_command_names_are_unique_and_their_groups_exist() -> None:
     assert {name.split()[0] for name in names if " " in name} == set(GROUPS)
 
 
-def test_only_the_chosen_command_is_given_its_arguments() -> None:
+def test_only_the_chosen_command_gets_its_arguments() -> None:
     everything = build_parser()
     one = build_parser(["format", "RCE_RISK"])
 

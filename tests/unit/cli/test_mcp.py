@@ -40,7 +40,7 @@ def parsed(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def test_a_server_goes_by_its_own_name_or_the_given_one() -> None:
+def test_the_name_of_a_server_comes_from_its_command_or_the_option() -> None:
     assert require_server_name(parsed("--", "python", "weather.py", "--flag")) == "weather"
     assert require_server_name(parsed("--name", "sky", "--", "python", "weather.py")) == "sky"
     assert require_server_name(parsed("--url", "https://mcp.example.com/x")) == "mcp.example.com"
@@ -89,7 +89,7 @@ def test_a_header_takes_its_secret_from_the_environment(monkeypatch: pytest.Monk
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_opened_is_an_error(words: list[str]) -> None:
+def test_a_server_that_cannot_be_opened_is_an_error(words: list[str]) -> None:
     with pytest.raises(InputError):
         asyncio.run(open_server(parsed(*words)))
 
@@ -117,9 +117,7 @@ def place(*words: str, command: str = sys.executable) -> ListenAddress | None:
         ("0.0.0.0:65535", ("0.0.0.0", 65_535)),  # noqa: S104 - a word
     ],
 )
-def test_a_place_is_this_machine_unless_told_otherwise(
-    text: str, expected: tuple[str, int]
-) -> None:
+def test_the_proxy_listens_on_localhost_by_default(text: str, expected: tuple[str, int]) -> None:
     assert place("--listen", text) == expected
 
 
@@ -145,7 +143,7 @@ def test_without_a_place_the_client_is_on_standard_input() -> None:
         ["--listen", "1", "--allow-host", ""],
     ],
 )
-def test_what_is_no_place_or_leaves_room_for_nobody_is_told(words: list[str]) -> None:
+def test_an_invalid_address_or_limit_is_refused(words: list[str]) -> None:
     with pytest.raises(InputError):
         place(*words)
 
@@ -154,7 +152,7 @@ def test_a_bare_name_may_be_answered_to() -> None:
     assert place("--listen", "1", "--allow-host", "Proxy-1.example") is not None
 
 
-def test_a_program_that_is_not_there_is_told_before_anybody_asks() -> None:
+def test_a_missing_program_is_refused_before_the_first_client() -> None:
     with pytest.raises(InputError, match="no such program"):
         place("--listen", "0", command="no-such-program-anywhere")
 
@@ -209,9 +207,7 @@ def events(response: httpx.Response) -> list[Any]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_clients_over_http_are_guarded_until_we_are_told_to_stop(
-    tmp_path: Path, number: int
-) -> None:
+def test_the_proxy_guards_http_clients_until_it_is_stopped(tmp_path: Path, number: int) -> None:
     with running(tmp_path, "--deny", "delete_*") as proxy:
         assert proxy.post(HELLO).status_code == 200
         assert proxy.post(note("notifications/initialized")).status_code == 202
@@ -245,7 +241,7 @@ def test_a_proxy_may_stand_before_a_proxy(tmp_path: Path) -> None:
         assert behind.stop(signal.SIGTERM)[0] == 0
 
 
-def test_who_listens_for_others_is_warned(tmp_path: Path) -> None:
+def test_listening_on_all_interfaces_is_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "demur", "mcp", "proxy", "--listen", "0.0.0.0:0"]
     with subprocess.Popen(
         [*command, "--", sys.executable, SAMPLE_SERVER],
@@ -449,7 +445,7 @@ def test_pins_hold_from_one_run_to_the_next(tmp_path: Path) -> None:
     assert "hid the tool `echo`" in changed.notes
 
 
-def test_a_server_without_pins_in_the_file_is_told_of(
+def test_a_server_without_pins_in_the_file_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pins = tmp_path / "pins.json"
@@ -471,7 +467,7 @@ def test_the_status_of_the_server_is_passed_on_and_open_requests_are_answered(
     assert "the server is gone (status 7)" in ended.answers[1]["error"]["message"]
 
 
-def test_the_server_cannot_have_the_clients_model_asked_anything(tmp_path: Path) -> None:
+def test_a_server_cannot_send_sampling_requests_to_the_client(tmp_path: Path) -> None:
     asks = [HELLO_mcp_proxy, call("echo", 1, text="x"), request("ping", 2)]
 
     ended = proxied(tmp_path, "samples", asks=asks)
@@ -481,7 +477,7 @@ def test_the_server_cannot_have_the_clients_model_asked_anything(tmp_path: Path)
     assert "response" in ended.reached
 
 
-def test_what_is_said_at_once_is_answered_too(tmp_path: Path) -> None:
+def test_messages_sent_at_once_are_all_answered(tmp_path: Path) -> None:
     says = "\n".join(json.dumps(one) for one in (HELLO_mcp_proxy, LIST)) + "\nnonsense\n"
 
     ended = proxied(tmp_path, says=says)
@@ -574,7 +570,7 @@ def test_a_server_over_http_that_is_not_there_is_an_answer(
         (["--config", "none.toml", "--", "x"], "cannot read the settings"),
     ],
 )
-def test_what_cannot_start_is_an_error(
+def test_a_proxy_that_cannot_start_is_an_error(
     words: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -610,7 +606,7 @@ def test_pins_are_shown_and_written(pins: Path) -> None:
     ]
 
 
-def test_a_poisoned_tool_is_left_out_and_the_reason_told(pins: Path) -> None:
+def test_a_poisoned_tool_is_left_out_with_the_reason(pins: Path) -> None:
     ran = pin(pins, "poisoned")
 
     assert ran.status == 3
@@ -634,7 +630,7 @@ def test_a_poisoned_tool_is_pinned_by_force(pins: Path) -> None:
     assert "notes" in {tool.name for tool in read_pins(pins).tools_of("mcp_sample_server")}
 
 
-def test_what_is_new_changed_or_gone_is_said(pins: Path) -> None:
+def test_pin_reports_new_changed_and_removed_tools(pins: Path) -> None:
     pin(pins, "extra")
 
     ran = pin(pins, "changed")

@@ -72,7 +72,7 @@ def test_a_new_file_never_replaces_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["gone/a.txt", "a\x00b"])
-def test_what_cannot_be_written_is_named(name: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot write: ") as caught:
         write_file(tmp_path / name, "")
     assert caught.value.where == str(tmp_path / name)
@@ -120,7 +120,7 @@ def test_lines_are_numbered_as_an_editor_does(tmp_path: Path) -> None:
         (b'{"a": "\xff"}', "r.json: not UTF-8, from byte 7 on"),
     ],
 )
-def test_what_is_no_request_says_why_and_where(
+def test_an_invalid_request_is_an_error_with_its_place(
     text: str | bytes, problem: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -136,7 +136,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_requests("a\x00b")
 
 
-def test_who_types_a_request_is_told_how_to_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_typing_a_request_shows_how_to_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     class Keyboard(io.TextIOWrapper):
         def isatty(self) -> bool:
             return True

@@ -29,7 +29,7 @@ def test_a_policy_that_can_be_used_is_counted() -> None:
     )
 
 
-def test_every_problem_of_every_file_is_told_with_its_place() -> None:
+def test_every_problem_of_every_file_is_reported_with_its_place() -> None:
     ran = demur("policy", "validate", file("bad.yaml", BROKEN), "gone.yaml", EXAMPLE)
 
     assert ran.status == 1
@@ -60,7 +60,7 @@ def test_an_organisation_can_use_its_own_codes(acme_text: Callable[..., str]) ->
     assert demur("policy", "validate", "--registry", registry, policy).status == 0
 
 
-def test_what_no_terminal_can_print_is_escaped() -> None:
+def test_unprintable_characters_are_escaped_by_validate() -> None:
     ran = demur("policy", "validate", file("odd\x1b.yaml", '"a\\x1bb": 1'))
 
     assert "\x1b" not in ran.out
@@ -106,7 +106,7 @@ def test_only_rules_that_can_apply_to_an_action_are_shown() -> None:
     assert out.endswith("\n3 of 13 rules can apply to `change_email`\n")
 
 
-def test_limits_stand_beside_what_they_allow() -> None:
+def test_show_lists_constraints_next_to_the_codes_they_allow() -> None:
     limited = rule(
         {}, "ALLOW", ["DESTRUCTIVE_ACTION"], constraints=["move to trash", "one at a time"]
     )
@@ -159,7 +159,7 @@ def test_an_organisation_s_codes_are_known(acme_text: Callable[..., str]) -> Non
     assert "KYC_EXPIRED" in demur("policy", "show", "--registry", "acme.json", policy).out
 
 
-def test_what_no_terminal_can_print_is_escaped_policy_show() -> None:
+def test_unprintable_characters_are_escaped_by_show() -> None:
     out = demur(
         "policy", "show", file_policy_show(written(rule({"request_id": "\x1b"}, id="\x1b[31m")))
     ).out

@@ -52,7 +52,7 @@ def own(path: Path, *words: object) -> Ran:
     return demur("policy", "import", path, "--domain", "acme.com", *words)
 
 
-def test_the_policy_goes_to_the_output_and_remarks_beside_it(old: Path) -> None:
+def test_the_policy_goes_to_stdout_and_diagnostics_to_stderr(old: Path) -> None:
     ran = demur("policy", "import", old)
 
     assert ran.status == 0
@@ -64,7 +64,7 @@ def test_the_policy_goes_to_the_output_and_remarks_beside_it(old: Path) -> None:
     assert ran.err.endswith("0 errors, 1 warning, 2 notes\n")
 
 
-def test_what_is_carried_over_whole_is_said_so(tmp_path: Path) -> None:
+def test_an_import_without_differences_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "plain.yml"
     path.write_text(PLAIN, encoding="utf-8")
     ran = demur("policy", "import", "--strict", path)
@@ -205,7 +205,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_what_cannot_be_read_is_an_error(old: Path, tmp_path: Path) -> None:
+def test_an_unreadable_policy_or_code_file_is_an_error(old: Path, tmp_path: Path) -> None:
     ran = demur("policy", "import", tmp_path / "gone.yml")
     assert ran.status == 1
     assert "cannot read the policy: no such file" in ran.err

@@ -59,7 +59,7 @@ def test_a_tenant_s_decisions_are_its_own() -> None:
         ("request:r", "there is no decision on a request `r` of tenant `default`"),
     ],
 )
-def test_what_is_not_there_is_said_in_full(name: str, problem: str) -> None:
+def test_a_missing_decision_is_an_error_with_help(name: str, problem: str) -> None:
     ran = demur("show", name)
 
     assert (ran.status, ran.out) == (1, "")
@@ -86,11 +86,11 @@ def test_a_beginning_that_several_have_is_not_enough() -> None:
         (Amount(value=None, currency="USD"), "? USD"),
     ],
 )
-def test_an_amount_is_shown_as_it_was_asked_for(amount: Amount | None, text: str) -> None:
+def test_an_amount_is_shown_as_requested(amount: Amount | None, text: str) -> None:
     assert format_amount(make_record(amount=amount)) == text
 
 
-def test_who_lifted_a_code_is_not_known_after_erasure() -> None:
+def test_the_holder_of_a_lifting_grant_is_unknown_after_erasure() -> None:
     record = make_record(
         verdict=Verdict.ALLOW,
         decision_output=DecisionOutput.ALLOW_EXECUTE,
@@ -122,7 +122,7 @@ def actions(*words: object) -> list[str]:
     return [json.loads(line)["action_type"] for line in ran.out.splitlines()]
 
 
-def test_one_decision_says_what_was_asked_by_whom_when_and_by_which_policy() -> None:
+def test_show_names_the_action_the_requester_the_time_and_the_policy() -> None:
     record = decided(stdin=ask("store_credit", request_id="r-1"))
     ran = demur("show", "last")
 
@@ -150,7 +150,7 @@ def test_a_request_of_nobody_says_so() -> None:
     assert "  what refund of 2 USD\n  who  nobody named\n" in out
 
 
-def test_what_was_erased_is_not_made_up() -> None:
+def test_an_erased_requester_is_shown_as_erased() -> None:
     decided(SMALL)
     demur("audit", "erase", "--subject", "agent:billing", "--yes")
 
@@ -273,7 +273,7 @@ def test_the_words_are_those_of_the_policy_that_decided() -> None:
     assert sections()["Rules that matched"][0].endswith("amount_usd is over 200")
 
 
-def test_what_could_not_be_judged_is_named() -> None:
+def test_explain_names_the_unusable_fact_and_its_rule() -> None:
     decided(UNCLEAR)
 
     assert sections()["Why"][1] == (
@@ -281,19 +281,19 @@ def test_what_could_not_be_judged_is_named() -> None:
     )
 
 
-def test_where_no_rule_matched_the_default_is_told() -> None:
+def test_explain_names_the_default_if_no_rule_matched() -> None:
     decided(stdin=ask("close_account"))
 
     assert sections()["Why"][1] == "No other rule decides, so the default does: ESCALATE."
 
 
-def test_an_allowed_request_says_that_nothing_stands_in_the_way() -> None:
+def test_explain_reports_that_nothing_blocks_an_allowed_request() -> None:
     decided(SMALL)
 
     assert sections()["Why"] == ["Nothing stands in the way of this request."]
 
 
-def test_findings_and_shadows_are_told() -> None:
+def test_explain_shows_findings_and_shadow_rules() -> None:
     shadow = "shadow:\n  - code: JAILBREAK_WRAPPER\n    reason: quoted in articles\nrules:\n"
     set_policy("rules:\n", shadow)
     set_policy("  - id: R_CHARGEBACK\n", "  - id: R_CHARGEBACK\n    shadow: true\n")
@@ -310,7 +310,7 @@ def test_findings_and_shadows_are_told() -> None:
     )
 
 
-def test_similar_experiences_labels_and_history_are_told() -> None:
+def test_explain_shows_similar_experiences_labels_and_history() -> None:
     decided(SMALL)
     learned = json.loads(
         demur(
@@ -335,7 +335,7 @@ def test_a_label_needs_neither_a_name_nor_a_note() -> None:
     assert sections()["Labels"][0].endswith(" outcome success")
 
 
-def test_grants_and_the_chain_of_attempts_are_told() -> None:
+def test_explain_shows_grants_and_the_chain_of_attempts() -> None:
     key = signer()
     first = decided(LARGE)["decision_id"]
     demur("approve", "last", "--key", key)
@@ -360,7 +360,7 @@ def test_obligations_are_part_of_the_way_on() -> None:
     assert sections()["How to go on"][-1] == "In any case: crisis_resources, human_review."
 
 
-def test_what_redaction_removed_is_named() -> None:
+def test_explain_names_redacted_fields() -> None:
     decided(stdin=ask("refund", evidence={"api_key": "sk-12345"}))
 
     assert sections()["Removed before it was stored"] == ["evidence.api_key (profile default)"]
@@ -419,7 +419,7 @@ def test_without_the_policy_of_its_time_the_rules_are_still_named(query: str) ->
     )
 
 
-def test_codes_of_a_lost_registry_are_said_to_be_unknown() -> None:
+def test_explain_reports_codes_of_a_lost_registry_as_unknown() -> None:
     decided(LARGE)
     with changed_store() as connection:
         connection.execute("DELETE FROM snapshots")
@@ -448,7 +448,7 @@ def test_a_code_that_accepted_constraints_bind_stays_the_reason() -> None:
     assert "Proceed within these constraints: move them to the archive." in told["How to go on"]
 
 
-def test_a_decision_that_no_policy_made_says_who_did() -> None:
+def test_explain_names_the_basis_of_a_decision_without_a_policy() -> None:
     first = decided(stdin=ask("refund", request_id="r-1"))["decision_id"]
     decided(stdin=ask("close_account", request_id="r-1"))
     told = sections()

@@ -115,7 +115,7 @@ def test_as_json_each_refusal_says_what_its_code_means(capsys: pytest.CaptureFix
     assert second["detail"] == "12:02 Too Many Requests \udcff"
 
 
-def test_a_text_can_be_given_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parse_accepts_a_text_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parse", "--text", "x REFUSED: RCE_RISK: y\nz REFUSED: RATE_LIMIT: w"]) == 0
     assert capsys.readouterr().out == "REFUSED: RCE_RISK: y\nREFUSED: RATE_LIMIT: w\n"
 
@@ -161,7 +161,7 @@ def test_the_status_says_what_to_do(words: list[str], status: int, output: str) 
     assert ran.out.startswith(output)
 
 
-def test_could_not_judge_is_told_apart_from_refused() -> None:
+def test_could_not_judge_is_distinguished_from_refused() -> None:
     assert "could not judge" in demur("classify", "ABSTAIN", "INTERNAL_ERROR").out
     assert "could not judge" not in demur("classify", "DENY", "RCE_RISK").out
 
@@ -174,7 +174,7 @@ def test_json_holds_the_whole_decision() -> None:
     assert decision["next_step"] == "escalate_operator"
 
 
-def test_what_must_happen_is_shown() -> None:
+def test_classify_shows_obligations() -> None:
     assert (
         "must crisis_resources, human_review"
         in demur("classify", "ESCALATE", "CRISIS_ESCALATION").out

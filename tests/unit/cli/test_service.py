@@ -151,7 +151,7 @@ def test_it_looks_again_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     "given", [("--hours", "0"), ("--hours", "9999"), ("--every", "0"), ("--rows", "0")]
 )
-def test_what_cannot_be_shown_is_refused(given: tuple[str, str]) -> None:
+def test_monitor_refuses_invalid_options(given: tuple[str, str]) -> None:
     ended = demur("monitor", *given)
 
     assert ended.status == 1

@@ -62,7 +62,7 @@ def test_files_with_graver_findings_come_first(capsys: pytest.CaptureFixture[str
     assert [line for line in lines if line.endswith(".py")] == ["b.py", "c.py", "a.py"]
 
 
-def test_what_is_quoted_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_quotations_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     every = findings({"a\x1b[2J.py": "eval('\x1b[2J' + x)"})
     print_skill_report(every, (), files=1, accepted=0, outcome=REVIEW)
 
@@ -106,7 +106,7 @@ def test_the_status_says_what_to_do(skill: Callable[[str], str], text: str, stat
     ("fail_on", "text", "status"),
     [("warn", WARNS, 4), ("block", ASKS, 0), ("block", EVIL, 3), ("escalate", WARNS, 0)],
 )
-def test_what_counts_can_be_chosen(
+def test_fail_on_sets_the_status(
     skill: Callable[[str], str], fail_on: str, text: str, status: int
 ) -> None:
     assert demur("guard", "skill", skill(text), "--fail-on", fail_on).status == status
@@ -151,7 +151,9 @@ def test_json_is_one_object(skill: Callable[[str], str]) -> None:
     assert data["suppressed"] == []
 
 
-def test_what_comments_allow_is_listed_with_its_reason(skill: Callable[[str], str]) -> None:
+def test_findings_allowed_by_comments_are_listed_with_their_reason(
+    skill: Callable[[str], str],
+) -> None:
     folder = skill("eval(x)  # demur: allow RCE_RISK -- a calculator\n")
     ran = demur("guard", "skill", folder)
 

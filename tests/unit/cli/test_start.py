@@ -16,7 +16,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("DEMUR_CONFIG", raising=False)
 
 
-def test_it_says_what_it_made_and_what_to_do_next() -> None:
+def test_init_lists_the_created_files_and_the_next_steps() -> None:
     ran = demur("init", "my desk")
 
     assert (ran.status, ran.err) == (0, "")
@@ -56,7 +56,7 @@ def test_the_store_is_for_its_owner_alone() -> None:
     assert stat.S_IMODE(Path("demur.db").stat().st_mode) == 0o600
 
 
-def test_nothing_is_written_over_unless_asked_for() -> None:
+def test_init_overwrites_nothing_by_default() -> None:
     Path("policy.yaml").write_text("mine", encoding="utf-8")
     ran = demur("init")
 
@@ -77,7 +77,7 @@ def test_force_writes_over_files_and_keeps_the_store() -> None:
     assert len(json.loads(f"[{demur('show', '--json').out}]")) == 1
 
 
-def test_a_folder_that_cannot_be_made_is_an_error() -> None:
+def test_a_folder_that_cannot_be_created_is_an_error() -> None:
     Path("file").touch()
     ran = demur("init", "file/desk")
 

@@ -100,13 +100,13 @@ def test_bounds_leave_out_what_is_outside(log: Path) -> None:
     assert "RCE_RISK" not in ran.out
 
 
-def test_what_a_bound_left_out_for_want_of_a_time_is_told() -> None:
+def test_refusals_without_a_time_left_out_by_since_are_counted() -> None:
     ran = triage("-", "--since", "2026-11-16", stdin=b"REFUSED: RCE_RISK: x\n")
 
     assert ran.out == "0 refusals in 1 file, 21 B; 1 refusal without a time left out\n"
 
 
-def test_examples_are_shown_if_asked_for(log: Path) -> None:
+def test_samples_are_shown_on_request(log: Path) -> None:
     samples = json.loads(triage(log, "--json", "--sample", 1).out)["samples"]
 
     assert [sample["code"] for sample in samples] == ["NOPE_NOPE", "RATE_LIMIT", "RCE_RISK"]
@@ -134,7 +134,7 @@ def test_a_limit_that_is_none_is_an_error(log: Path) -> None:
         triage(log, "--fail-over", "lots")
 
 
-def test_what_cannot_be_read_is_told_at_the_end(log: Path, tmp_path: Path) -> None:
+def test_unreadable_files_are_reported_at_the_end(log: Path, tmp_path: Path) -> None:
     ran = triage(tmp_path / "none.log", log)
 
     assert ran.status == 1
@@ -142,7 +142,7 @@ def test_what_cannot_be_read_is_told_at_the_end(log: Path, tmp_path: Path) -> No
     assert ran.out.endswith("2 refusals in 1 file, 186 B; 1 not read or not to the end\n")
 
 
-def test_json_lines_are_recognised_and_quotes_told_apart(tmp_path: Path) -> None:
+def test_json_lines_are_recognised_and_quotes_are_not_counted(tmp_path: Path) -> None:
     path = tmp_path / "app.jsonl"
     path.write_text(
         '{"message": "prompt: REFUSED: RCE_RISK: x"}\n{"m": "REFUSED: RATE_LIMIT: y"}\n'
@@ -155,7 +155,7 @@ def test_json_lines_are_recognised_and_quotes_told_apart(tmp_path: Path) -> None
     assert "RATE_LIMIT" in other.out
 
 
-def test_a_line_that_was_cut_is_told() -> None:
+def test_a_line_that_was_cut_is_counted() -> None:
     assert "1 line too long" in triage("-", stdin=b"x" * (5 << 20)).out
 
 
@@ -218,12 +218,12 @@ def test_a_terminal_shows_progress(log: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--follow", "--jobs=2"])
-def test_what_is_for_this_machine_alone_is_not_taken_for_a_cluster(option: str) -> None:
+def test_options_for_this_machine_are_refused_with_a_cluster_engine(option: str) -> None:
     with pytest.raises(InputError, match=f"`{option[:6]}.*` works on this machine only"):
         triage("x.log", "--engine", "ray", option)
 
 
-def test_an_engine_that_is_not_installed_is_told(
+def test_an_engine_that_is_not_installed_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)

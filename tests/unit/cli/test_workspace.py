@@ -97,7 +97,7 @@ def test_the_file_of_a_store_is_known_if_it_is_one(store: str, path: str | None)
     assert database_path(Config(store=store)) == (None if path is None else Path(path))
 
 
-def test_nothing_is_made_in_a_folder_that_is_not_there() -> None:
+def test_no_store_is_created_in_a_missing_folder() -> None:
     create_private_store(Config(store="gone/demur.db"))
 
     assert not Path("gone").exists()
