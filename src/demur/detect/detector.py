@@ -222,6 +222,9 @@ def _find_spans(
     return tuple(found[:_MAX_SPANS]) or (first,)
 
 
+_COLUMNS = ("kind", "confidence", "code", "language", "basis", "truncated")
+
+
 def detect_batch(
     batch: Any, response: str = "response", prompt: str | None = None
 ) -> dict[str, list[Any]]:
@@ -238,22 +241,15 @@ def detect_batch(
         None if response_text is None else _detect_row(response_text, prompt_text, response)
         for response_text, prompt_text in zip(responses, prompts, strict=True)
     ]
-    return {
-        "kind": [None if row is None else str(row.kind) for row in rows],
-        "confidence": [None if row is None else row.confidence for row in rows],
-        "code": [None if row is None else row.code for row in rows],
-        "language": [None if row is None else row.language for row in rows],
-        "basis": [None if row is None else str(row.basis) for row in rows],
-        "truncated": [None if row is None else row.truncated for row in rows],
-    }
+    plain = [{} if row is None else msgspec.to_builtins(row) for row in rows]
+    return {name: [row.get(name) for row in plain] for name in _COLUMNS}
 
 
 def _read_column(batch: Any, name: str) -> list[Any]:
     try:
-        values = list(batch.column(name).to_pylist())
+        return list(batch.column(name).to_pylist())
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise InputError(f"the batch has no column `{name}`") from error
-    return values
 
 
 def _detect_row(response: Any, prompt: Any, name: str) -> RefusalSignal:

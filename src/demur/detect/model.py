@@ -60,12 +60,7 @@ _ECHO = ("echo", "echo+rebuke")
 FEATURE_NAMES = (
     *(f"{where}:{act.name.lower()}" for where in ("first", "head", "any", "tail") for act in _ACTS),
     *(f"share:{act.name.lower()}" for act in _ACTS),
-    *_FORM,
-    *_COURSE,
-    *_PAIRS,
-    *_LIMITS,
-    *_ECHO,
-    *ASKED,
+    *(*_FORM, *_COURSE, *_PAIRS, *_LIMITS, *_ECHO, *ASKED),
 )
 
 
@@ -97,14 +92,14 @@ def extract_features(answer: ParsedAnswer, acts: Sequence[int], prompt: str | No
     )
     places = (source.first, source.head, source.every, _union_bits(acts[-_TAIL:]))
     row = [float(place >> act & 1) for place in places for act in _ACTS]
-    row += _act_shares(source)
-    row += _form_features(source)
-    row += _course_features(source)
-    row += _pair_features(source)
-    row += _limit_features(source)
+    row += [*_act_shares(source), *_form_features(source)]
+    row += [*_course_features(source), *_pair_features(source)]
+    row += [
+        float(bool(source.head & _UNCLEAR) and not source.head & (REBUKE | _WRONG)),
+        float(bool(source.head & UNKNOWING and source.head & REFUSING)),
+    ]
     row += _echo_features(source, prompt)
-    row += intent_features(answer, acts, read_prompt(prompt))
-    return row
+    return row + intent_features(answer, acts, read_prompt(prompt))
 
 
 def _union_bits(acts: Iterable[int]) -> int:
@@ -187,14 +182,6 @@ def _pair_features(source: _FeatureInput) -> list[float]:
     return [float(bool(truth)) for truth in truths]
 
 
-def _limit_features(source: _FeatureInput) -> list[float]:
-    """Return whether the answerer does not understand, or does not know."""
-    return [
-        float(bool(source.head & _UNCLEAR) and not source.head & (REBUKE | _WRONG)),
-        float(bool(source.head & UNKNOWING and source.head & REFUSING)),
-    ]
-
-
 def _echo_features(source: _FeatureInput, prompt: str | None) -> list[float]:
     """Return how much of the answer's head repeats the prompt, if it is known."""
     prompt_words = set(_WORD.findall(fold_sentence(prompt[:_PROMPT]))) if prompt else set()
@@ -240,11 +227,9 @@ def read_model(text: str, name: str = "model") -> RefusalModel:
         raise InputError(f"unknown schema version `{version}`", where=name, help=known_help)
     if set(known) != set(FEATURE_NAMES):
         odd = min(set(known) ^ set(FEATURE_NAMES))
-        raise InputError(
-            f"the feature `{odd}` is not in both the model and demur",
-            where=name,
-            help="train it again with tools/train_detect.py",
-        )
+        problem = f"the feature `{odd}` is not in both the model and demur"
+        help_text = "train it again with tools/train_detect.py"
+        raise InputError(problem, where=name, help=help_text)
     return RefusalModel(tuple(known[feature] for feature in FEATURE_NAMES), bias)
 
 

@@ -38,9 +38,7 @@ _PRIVATE = re.compile(
     r"|affiliation|location|birth|medical|diagnos\w+|passport|licen[cs]e|card|messages|history"
     r"|identity|details)\b|\bwho is\b"
 )
-_NEGATION = re.compile(
-    r"\b(?:not|no|never|nor|neither|nothing|none|cannot|without)\b|n't\b",
-)
+_NEGATION = re.compile(r"\b(?:not|no|never|nor|neither|nothing|none|cannot|without)\b|n't\b")
 # The first five letters of words with four letters or more.
 _WORD = re.compile(r"\b[^\W\d_]{4,5}")
 # Scripts without spaces between words: pairs of letters stand for words.
@@ -75,7 +73,11 @@ def read_prompt(prompt: str | None) -> PromptIntent | None:
     if not prompt:
         return None
     text = fold_sentence(prompt[-_PROMPT_END:])
-    words = _word_stems(text)
+    found = {f" {word}" for word in _WORD.findall(text) if word not in _COMMON}
+    if not text.isascii():
+        for run in _RUN.findall(text):
+            found.update(run[index : index + 2] for index in range(len(run) - 1))
+    words = tuple(sorted(found))
     if not words:
         return None
     return PromptIntent(
@@ -97,11 +99,10 @@ def intent_features(
     sizes = [one.end - one.start for one in sentences]
     shared = [[stem for stem in intent.words if stem in f" {one.words}"] for one in sentences]
     asking = [one.words.rstrip().endswith(("?", "\uff1f")) for one in sentences]
-    plain = [not bits & ~HELPING and not ask for bits, ask in zip(acts, asking, strict=True)]
-    soft = [
-        bool(bits & _SOFT or ask) and not bits & COMPLY
-        for bits, ask in zip(acts, asking, strict=True)
-    ]
+    pairs = list(zip(acts, asking, strict=True))
+    plain = [not bits & ~HELPING and not ask for bits, ask in pairs]
+    soft = [bool(bits & _SOFT or ask) and not bits & COMPLY for bits, ask in pairs]
+    topical = [pick and bool(words) for pick, words in zip(plain, shared, strict=True)]
     moral = _text_share(sizes, [bool(bits & MORAL) for bits in acts])
     turned, kept = _compare_premise(answer, shared, intent)
     covered = len({word for words in shared for word in words}) / len(intent.words)
@@ -114,9 +115,7 @@ def intent_features(
         intent.way * moral,
         float(intent.private and any(bits & UNKNOWING for bits in acts[:_OPENING])),
         covered,
-        _text_share(
-            sizes, [pick and bool(words) for pick, words in zip(plain, shared, strict=True)]
-        ),
+        _text_share(sizes, topical),
         (1 - covered) * _text_share(sizes, soft),
     ]
 
@@ -144,15 +143,6 @@ def _is_negated(text: str) -> bool:
 
 def _text_share(sizes: Sequence[int], picked: Sequence[bool]) -> float:
     return sum(size for size, pick in zip(sizes, picked, strict=True) if pick) / sum(sizes)
-
-
-def _word_stems(text: str) -> tuple[str, ...]:
-    """Return the stems of the telling words: "poisoning" and "poisoned" have the same one."""
-    found = {f" {word}" for word in _WORD.findall(text) if word not in _COMMON}
-    if not text.isascii():
-        for run in _RUN.findall(text):
-            found.update(run[index : index + 2] for index in range(len(run) - 1))
-    return tuple(sorted(found))
 
 
 _MAX_PROMPT = 600
@@ -208,9 +198,7 @@ _THAT = re.compile(
 def asks_yes_or_no(prompt: str) -> bool:
     """Return whether a plain no would answer `prompt`."""
     text = fold_sentence(prompt[-_MAX_PROMPT:])
-    if _CLOSED_ANYWHERE.search(text):
-        return True
-    return _ASKING.search(text) is not None and _CLOSED.search(text) is not None
+    return bool(_CLOSED_ANYWHERE.search(text) or (_ASKING.search(text) and _CLOSED.search(text)))
 
 
 def asks_for_refusal_text(prompt: str) -> bool:
@@ -218,9 +206,7 @@ def asks_for_refusal_text(prompt: str) -> bool:
     if len(prompt) > _MAX_WRITING_PROMPT:
         return False
     text = fold_sentence(prompt)
-    if _FOR_SOMEBODY.search(text):
-        return True
-    return _WORDS.search(text) is not None and _REFUSING.search(text) is not None
+    return bool(_FOR_SOMEBODY.search(text) or (_WORDS.search(text) and _REFUSING.search(text)))
 
 
 def speaks_of_the_request(folded: str) -> bool:

@@ -67,11 +67,10 @@ def refusal_chance(analysis: AnswerAnalysis, prompt: str | None, model: RefusalM
     if not limited and declines_plainly(analysis):
         return PLAIN_REFUSAL_CHANCE
     chance = model.refusal_chance(extract_features(analysis.answer, analysis.acts, prompt))
-    if limited and not any(bits & _JUDGING for bits in analysis.acts):
-        return min(chance, LONE_HINT_CHANCE)
-    if _declines_and_helps(analysis) or _declines_a_part(analysis):
-        return min(chance, LONE_HINT_CHANCE)
-    return chance if has_grounds(analysis.acts) else min(chance, LONE_HINT_CHANCE)
+    ignorant = limited and not any(bits & _JUDGING for bits in analysis.acts)
+    in_part = _declines_and_helps(analysis) or _declines_a_part(analysis)
+    full = not ignorant and not in_part and has_grounds(analysis.acts)
+    return chance if full else min(chance, LONE_HINT_CHANCE)
 
 
 def speaks_for_another(analysis: AnswerAnalysis, prompt: str | None) -> bool:
@@ -90,9 +89,7 @@ def _says_no(analysis: AnswerAnalysis, prompt: str | None) -> bool:
     words = analysis.answer.sentences[0].words.rstrip()
     if words[-1].isalpha() and " " not in words:
         return False
-    if prompt:
-        return analysis.says_no < _MAX_EXPLANATION
-    return not analysis.says_no
+    return analysis.says_no < (_MAX_EXPLANATION if prompt else 1)
 
 
 def _knows_too_little(acts: Sequence[int]) -> bool:
@@ -126,10 +123,9 @@ def declines_plainly(analysis: AnswerAnalysis) -> bool:
 
 def _declines_and_helps(analysis: AnswerAnalysis) -> bool:
     """Return whether one sentence declines and goes on to help, and much plain text follows."""
-    acts = analysis.acts
-    if not any(bits & DECLINE and bits & HELPING for bits in acts[:OPENING_SENTENCES]):
-        return False
-    return _helping_length(analysis) >= 2 * _LITTLE
+    opening = analysis.acts[:OPENING_SENTENCES]
+    both = any(bits & DECLINE and bits & HELPING for bits in opening)
+    return both and _helping_length(analysis) >= 2 * _LITTLE
 
 
 def _declines_a_part(analysis: AnswerAnalysis) -> bool:

@@ -93,6 +93,9 @@ class PhraseError(ManyProblemsError):
 
 
 _ACTS = {act.name.lower(): act for act in SpeechAct}
+_Words = Mapping[str, str]
+# An act, and an expression for it.
+_PhraseRow = tuple[SpeechAct, str]
 
 
 class LanguagePhrases(NamedTuple):
@@ -100,7 +103,7 @@ class LanguagePhrases(NamedTuple):
 
     language: str
     common: frozenset[str]
-    rows: tuple[tuple[SpeechAct, str], ...]
+    rows: tuple[_PhraseRow, ...]
 
 
 class Lexicon:
@@ -110,7 +113,11 @@ class Lexicon:
 
     def __init__(self, languages: Iterable[LanguagePhrases]) -> None:
         known = tuple(languages)
-        self.common: Mapping[str, Sequence[str]] = _languages_by_word(known)
+        # The languages that have a common word.
+        self.common: dict[str, tuple[str, ...]] = {}
+        for one in known:
+            for word in one.common:
+                self.common[word] = (*self.common.get(word, ()), one.language)
         every = [(one.language, row) for one in known for row in one.rows]
         rows = [(language, row) for language, row in every if row[0] not in CURT_ACTS]
         self._curt = _PhraseMatcher([row for _, row in every if row[0] in CURT_ACTS])
@@ -151,19 +158,10 @@ class Lexicon:
         return drop_traps(found)
 
 
-def _languages_by_word(languages: Iterable[LanguagePhrases]) -> dict[str, tuple[str, ...]]:
-    """Return for each common word the languages that have it."""
-    found: dict[str, tuple[str, ...]] = {}
-    for one in languages:
-        for word in one.common:
-            found[word] = (*found.get(word, ()), one.language)
-    return found
-
-
 class _PhraseMatcher:
     __slots__ = ("_bits", "_set")
 
-    def __init__(self, rows: list[tuple[SpeechAct, str]]) -> None:
+    def __init__(self, rows: list[_PhraseRow]) -> None:
         options = re2.Options()
         options.never_capture = True
         options.log_errors = False
@@ -217,9 +215,7 @@ def read_phrases(text: str, name: str = "phrases") -> LanguagePhrases:
     return phrases
 
 
-def _read_rows(
-    source: SourceItem, words: Mapping[str, str], *, spaced: bool
-) -> Iterator[tuple[SpeechAct, str]]:
+def _read_rows(source: SourceItem, words: _Words, *, spaced: bool) -> Iterator[_PhraseRow]:
     acts = source.get("acts")
     for name, item in () if acts is None else acts.as_fields(_ACTS, "`acts`").items():
         if not isinstance(item.value, list):
@@ -233,7 +229,7 @@ def _read_rows(
 
 
 def _build_expression(
-    phrase: SourceItem, words: Mapping[str, str], *, spaced: bool, whole: bool
+    phrase: SourceItem, words: _Words, *, spaced: bool, whole: bool
 ) -> str | None:
     """Return a phrase as RE2 reads it, or None with the problem reported."""
     if not isinstance(phrase.value, str):
@@ -307,9 +303,8 @@ def _is_verse(every: Sequence[str]) -> bool:
     lines = [line.strip() for line in every if line.strip()]
     if len(lines) < _MIN_VERSE_LINES:
         return False
-    return sum(line[-1].isalpha() or line[-1] in ",;" for line in lines) >= _MIN_OPEN_SHARE * len(
-        lines
-    )
+    unfinished = sum(line[-1].isalpha() or line[-1] in ",;" for line in lines)
+    return unfinished >= _MIN_OPEN_SHARE * len(lines)
 
 
 def _find_letter(head: str, lines: Sequence[str]) -> tuple[int, int] | None:
@@ -350,29 +345,18 @@ def analyze_answer(response: str) -> AnswerAnalysis:
     lexicon = builtin_lexicon()
     sentences = answer.sentences
     acts = lexicon.classify_sentences([one.words for one in sentences])
-    if any(bits & REFUSING for bits in acts):
-        acts = _drop_quoted_acts(response, sentences, acts)
-    earlier = (
-        lexicon.classify_sentences([one.words for one in answer.earlier_voices])
-        if answer.earlier_voices
-        else ()
-    )
+    quoted = find_quoted_prose(response) if any(bits & REFUSING for bits in acts) else None
+    if quoted is not None:
+        # Refusals in a letter or poem in the answer are not the answerer's own.
+        acts = tuple(
+            bits & HELPING if quoted[0] <= one.start < quoted[1] else bits
+            for one, bits in zip(sentences, acts, strict=True)
+        )
+    voices = [one.words for one in answer.earlier_voices]
+    earlier = lexicon.classify_sentences(voices) if voices else ()
     if not sentences or sum(one.end - one.start for one in sentences) > _MAX_CURT_LENGTH:
         return AnswerAnalysis(answer, acts, earlier)
     return _add_curt_acts(AnswerAnalysis(answer, acts, earlier), lexicon)
-
-
-def _drop_quoted_acts(
-    response: str, sentences: Sequence[AnswerSentence], acts: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Return the acts without refusals in a letter or poem in the answer."""
-    span = find_quoted_prose(response)
-    if span is None:
-        return acts
-    return tuple(
-        bits & HELPING if span[0] <= one.start < span[1] else bits
-        for one, bits in zip(sentences, acts, strict=True)
-    )
 
 
 def _add_curt_acts(analysis: AnswerAnalysis, lexicon: Lexicon) -> AnswerAnalysis:

@@ -112,6 +112,10 @@ class ArgumentHit(NamedTuple):
     evidence: Mapping[str, Any]
 
 
+_Operator = Callable[[ArgumentPart, Any, TrustedTargets], Iterator[ArgumentHit]]
+_AddressTest = Callable[[NetworkAddress, Any, TrustedTargets], bool]
+
+
 def apply_operator(
     operator: Operator, part: ArgumentPart, value: Any, trust: TrustedTargets
 ) -> Iterator[ArgumentHit]:
@@ -139,7 +143,7 @@ def _compile_pattern(text: str) -> Any:
         return None
 
 
-def _compare_operator(holds: Callable[[Any, Any], bool]) -> Callable[..., Iterator[ArgumentHit]]:
+def _compare_operator(holds: Callable[[Any, Any], bool]) -> _Operator:
     """Return an operator that hits a value for which `holds`, or that cannot be compared."""
 
     def compare(part: ArgumentPart, value: Any, _: TrustedTargets) -> Iterator[ArgumentHit]:
@@ -175,9 +179,7 @@ def _is_among(one: Any, others: Any) -> bool:
     return any(_is_equal(one, other) for other in others)
 
 
-def _text_operator(
-    find: Callable[[str, str], tuple[int, int] | None],
-) -> Callable[..., Iterator[ArgumentHit]]:
+def _text_operator(find: Callable[[str, str], tuple[int, int] | None]) -> _Operator:
     """Return an operator that hits the span that `find` returns for a text."""
 
     def search(part: ArgumentPart, value: str, _: TrustedTargets) -> Iterator[ArgumentHit]:
@@ -195,9 +197,7 @@ def _find_pattern(text: str, value: str) -> tuple[int, int] | None:
     return found.span() if found else None
 
 
-def _address_operator(
-    holds: Callable[[NetworkAddress, Any, TrustedTargets], bool], detail: str
-) -> Callable[..., Iterator[ArgumentHit]]:
+def _address_operator(holds: _AddressTest, detail: str) -> _Operator:
     """Return an operator that hits an address for which `holds`."""
 
     def search(part: ArgumentPart, value: Any, trust: TrustedTargets) -> Iterator[ArgumentHit]:
@@ -214,9 +214,7 @@ def _address_operator(
 
 def _outside_paths(part: ArgumentPart, value: Any, trust: TrustedTargets) -> Iterator[ArgumentHit]:
     workspaces = trust.workspace if value is None else tuple(value)
-    if not workspaces:
-        return
-    for place, text in find_texts(part):
+    for place, text in find_texts(part) if workspaces else ():
         if why := outside_reason(text, workspaces):
             evidence = {"allowed": list(workspaces)[:5], "why": why}
             span = Span(start=0, end=len(text))
@@ -231,7 +229,7 @@ def _sweeping_sql(part: ArgumentPart, _value: Any, _trust: TrustedTargets) -> It
             yield ArgumentHit(place, span, f"is a {sweep.verb} with {sweep.why}", evidence)
 
 
-_OPERATORS: dict[str, Callable[[ArgumentPart, Any, TrustedTargets], Iterator[ArgumentHit]]] = {
+_OPERATORS: dict[str, _Operator] = {
     "contains": _text_operator(
         lambda text, value: (at, at + len(value)) if (at := text.find(value)) >= 0 else None
     ),
@@ -267,10 +265,7 @@ _OPERATORS: dict[str, Callable[[ArgumentPart, Any, TrustedTargets], Iterator[Arg
 }
 assert _OPERATORS.keys() == set(get_args(Operator))
 _Fits = tuple[Callable[[Any], bool], str]
-_NUMBER: _Fits = (
-    lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "a number",
-)
+_NUMBER: _Fits = (lambda x: isinstance(x, int | float) and not isinstance(x, bool), "a number")
 _TEXT: _Fits = (lambda value: isinstance(value, str) and value != "", "a text")
 _LIST: _Fits = (lambda value: isinstance(value, list | tuple), "a list of values")
 _VALUES: dict[str, _Fits] = {
@@ -339,9 +334,8 @@ def read_argument_rules(rows: Iterable[Mapping[str, Any]]) -> tuple[ArgumentRule
                 raise error.__cause__ from None
             raise InputError(f"not a rule: {error}", where=f"rule {index}") from error
     ids = [rule.id for rule in rules]
-    for name in ids:
-        if ids.count(name) > 1:
-            raise InputError("two rules have this id", where=name)
+    if twice := [name for name in ids if ids.count(name) > 1]:
+        raise InputError("two rules have this id", where=twice[0])
     return tuple(rules)
 
 
@@ -378,7 +372,8 @@ _CODES = {
     "sweeping_sql": ReasonCode.DESTRUCTIVE_ACTION,
 }
 _PATHS = ("cwd", "dir", "directory", "file", "file_path", "filename", "folder", "path", "paths")
-_STATEMENTS = ("query", "sql", "statement", "statements")
+_PLACES = tuple(f"**.{name}" for name in _PATHS)
+_SQL = tuple(f"**.{name}" for name in ("query", "sql", "statement", "statements"))
 # Private addresses are ordinary in development, so they are recorded. A sweep may be intended,
 # so it goes to a person. No task needs the credentials of a metadata service.
 DEFAULT_ARGUMENT_RULES = (
@@ -386,15 +381,6 @@ DEFAULT_ARGUMENT_RULES = (
     ArgumentRule(
         id="PRIVATE_ADDRESS", paths=("*",), operator="private_address", action=Action.WARN
     ),
-    ArgumentRule(
-        id="OUTSIDE_WORKSPACE",
-        paths=tuple(f"**.{name}" for name in _PATHS),
-        operator="outside_workspace",
-    ),
-    ArgumentRule(
-        id="SWEEPING_SQL",
-        paths=tuple(f"**.{name}" for name in _STATEMENTS),
-        operator="sweeping_sql",
-        action=Action.ESCALATE,
-    ),
+    ArgumentRule(id="OUTSIDE_WORKSPACE", paths=_PLACES, operator="outside_workspace"),
+    ArgumentRule(id="SWEEPING_SQL", paths=_SQL, operator="sweeping_sql", action=Action.ESCALATE),
 )

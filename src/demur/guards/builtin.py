@@ -146,7 +146,9 @@ def _convert_value(value: Mapping[str, Any], kind: type[Any]) -> Any:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at ")
-        where = _field_path(path, fields)
+        place = path.strip("`").removeprefix("$").lstrip(".")
+        number, bracket, rest = place.removeprefix("[").partition("]")
+        where = f"{fields[int(number)]}{rest}" if bracket and number.isdigit() else place or None
         cause = error.__cause__
         if isinstance(cause, DemurError):
             raise InputError(cause.problem, where=where, help=cause.help) from error
@@ -155,16 +157,9 @@ def _convert_value(value: Mapping[str, Any], kind: type[Any]) -> Any:
 
 def _ordered_fields(value: Mapping[str, Any], kind: type[Any]) -> list[Any]:
     filled = {**kind._field_defaults, **value}
-    missing = [name for name in kind._fields if name not in filled]
-    if missing:
+    if missing := [name for name in kind._fields if name not in filled]:
         raise InputError(f"`{missing[0]}` is missing", where=missing[0])
     return [filled[name] for name in kind._fields]
-
-
-def _field_path(path: str, fields: tuple[str, ...]) -> str | None:
-    place = path.strip("`").removeprefix("$").lstrip(".")
-    number, bracket, rest = place.removeprefix("[").partition("]")
-    return f"{fields[int(number)]}{rest}" if bracket and number.isdigit() else place or None
 
 
 def check(surface: Surface | str, event: Any, config: Any = None) -> list[Finding]:

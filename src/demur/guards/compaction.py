@@ -32,7 +32,7 @@ from demur.guards.pinning import (
     normalize_text,
     split_words,
 )
-from demur.guards.rule_matching import TextHit, hit_finding, scan_text
+from demur.guards.rule_matching import hit_finding, scan_text
 from demur.guards.text_rules import RuleSet, builtin_rules
 from demur.model.finding import Action, Finding, Span
 
@@ -99,9 +99,8 @@ def find_changed_order(before: _Messages, after: _Messages) -> Iterator[Finding]
         known = set(row)
         place = 0
         for index, message in enumerate(after):
-            if (message.trust >= _RULERS) is not rulers or message.key not in known:
-                continue
-            if not _is_telling(message):
+            ruling = message.trust >= _RULERS
+            if ruling is not rulers or message.key not in known or not _is_telling(message):
                 continue
             try:
                 place = row.index(message.key, place) + 1
@@ -111,19 +110,13 @@ def find_changed_order(before: _Messages, after: _Messages) -> Iterator[Finding]
 
 
 def _finding(index: int, message: ContextMessage, rule: str, problem: str, **facts: str) -> Finding:
+    place = {"in": "after", "message": index, "role": message.role}
     return Finding(
         code=ReasonCode.INTEGRITY_FAILURE,
         surface=Surface.COMPACTION,
         span=Span(start=0, end=len(message.content)),
         detail=f"a kept {message.role} message {problem}",
-        evidence={
-            "rule": rule,
-            "segment": f"message {index}",
-            "in": "after",
-            "message": index,
-            "role": message.role,
-            **facts,
-        },
+        evidence={"rule": rule, "segment": f"message {index}", **place, **facts},
     )
 
 
@@ -148,20 +141,14 @@ def find_promoted_text(before: _Messages, after: _Messages, min_words: int) -> I
         words = split_words(message.content)
         for source, first, last in _find_copies(message, before, trusted_runs, min_words):
             role = before[source].role
+            place = {"in": "after", "message": index, "role": message.role}
+            copied = {"from_message": source, "words": last - first + 1}
             yield Finding(
                 code=ReasonCode.CONTEXT_INJECTION,
                 surface=Surface.COMPACTION,
                 span=Span(start=words[first].start, end=words[last].end),
                 detail=f"text of a {role} message now stands in a {message.role} message",
-                evidence={
-                    "rule": "PROMOTED_TEXT",
-                    "source": role,
-                    "in": "after",
-                    "message": index,
-                    "role": message.role,
-                    "from_message": source,
-                    "words": last - first + 1,
-                },
+                evidence={"rule": "PROMOTED_TEXT", "source": role, **place, **copied},
                 # Every summary repeats text of the assistant.
                 action=Action.WARN if role == "assistant" else Action.BLOCK,
             )
@@ -235,16 +222,17 @@ def find_new_orders(before: _Messages, after: _Messages, rules: RuleSet) -> Iter
                     for source in before
                     for found in _SENTENCE.finditer(source.content)
                 ]
-            if not _is_traced(_surrounding_sentences(message.content, hit), message, sources):
+            touched = (
+                found[0]
+                for found in _SENTENCE.finditer(message.content)
+                if found.start() < hit.end and found.end() > hit.start
+            )
+            if not _is_traced(" ".join(touched), message, sources):
                 finding = hit_finding(hit, Surface.COMPACTION)
-                evidence = {
-                    **finding.evidence,
-                    "source": f"{message.role} message",
-                    "excerpt": normalize_text(message.content[hit.start : hit.end])[:_MAX_EXCERPT],
-                    "in": "after",
-                    "message": index,
-                    "role": message.role,
-                }
+                excerpt = normalize_text(message.content[hit.start : hit.end])[:_MAX_EXCERPT]
+                source = {"source": f"{message.role} message", "excerpt": excerpt}
+                place = {"in": "after", "message": index, "role": message.role}
+                evidence = {**finding.evidence, **source, **place}
                 yield msgspec.structs.replace(finding, evidence=evidence)
 
 
@@ -253,15 +241,6 @@ def _analyze_sentence(text: str, rank: int) -> _OrderSentence:
     telling = frozenset(words) - _COMMON_WORDS - _NEGATIONS
     negations = sum(word in _NEGATIONS for word in words)
     return _OrderSentence(telling or frozenset(words), negations, rank)
-
-
-def _surrounding_sentences(text: str, hit: TextHit) -> str:
-    """Return the sentences that the hit touches."""
-    return " ".join(
-        found[0]
-        for found in _SENTENCE.finditer(text)
-        if found.start() < hit.end and found.end() > hit.start
-    )
 
 
 def _is_traced(order: str, message: ContextMessage, sources: Sequence[_OrderSentence]) -> bool:
@@ -337,14 +316,7 @@ def _check_seal(event: Compaction, config: CompactionConfig) -> Iterator[Finding
         problem = "the pins are those of another context"
     else:
         return
-    yield Finding(
-        code=ReasonCode.INTEGRITY_FAILURE,
-        surface=SURFACE,
-        detail=problem,
-        evidence={
-            "rule": "SEAL_BROKEN",
-            "segment": "manifest",
-            "expected_digest": manifest.seal[:100],
-            "pins": len(manifest.pins),
-        },
-    )
+    facts = {"expected_digest": manifest.seal[:100], "pins": len(manifest.pins)}
+    evidence = {"rule": "SEAL_BROKEN", "segment": "manifest", **facts}
+    code = ReasonCode.INTEGRITY_FAILURE
+    yield Finding(code=code, surface=SURFACE, detail=problem, evidence=evidence)

@@ -58,11 +58,9 @@ def _code_problem(code: object, registry: Registry) -> str | None:
 def _takes_two(check: Any) -> bool:
     try:
         inspect.signature(check).bind(None, None)
-    except TypeError:
-        return False
-    except ValueError:
+    except (TypeError, ValueError) as error:
         # A function in C may have no signature.
-        return True
+        return isinstance(error, ValueError)
     return True
 
 
@@ -102,11 +100,9 @@ def _finding_field_problem(finding: Finding, surface: str) -> str | None:
 
 
 def _span_problem(span: object, text: str | None) -> str | None:
-    if span is None:
-        return None
-    if not isinstance(span, Span):
+    if span is not None and not isinstance(span, Span):
         return f"a `{type(span).__name__}` is no span"
-    if text is not None and span.end > len(text):
+    if span is not None and text is not None and span.end > len(text):
         return f"the span ends at {span.end}, and the text at {len(text)}"
     return None
 

@@ -84,18 +84,13 @@ def find_help_resources(locale: str | None) -> tuple[HelpResource, ...]:
 
 def crisis_evidence(hit: TextHit, locale: str | None) -> dict[str, Any]:
     """Return the evidence of a crisis finding: the rule, the signal, and where help is."""
-    evidence: dict[str, Any] = {
-        "rule": hit.rule.id,
-        "signal": _SIGNALS.get(hit.rule.id, _SUICIDE),
-        "locale": locale or _UNKNOWN,
-        "resources": [
-            {name: value for name in _PUBLIC_FIELDS if (value := getattr(resource, name))}
-            for resource in find_help_resources(locale)
-        ],
-    }
-    if hit.via != PLAIN_READING:
-        evidence["via"] = hit.via
-    return evidence
+    resources = [
+        {name: value for name in _PUBLIC_FIELDS if (value := getattr(resource, name))}
+        for resource in find_help_resources(locale)
+    ]
+    facts = {"rule": hit.rule.id, "signal": _SIGNALS.get(hit.rule.id, _SUICIDE)}
+    via = {} if hit.via == PLAIN_READING else {"via": hit.via}
+    return {**facts, "locale": locale or _UNKNOWN, "resources": resources, **via}
 
 
 def _find_country(locale: str | None, known: _HelpDirectory) -> str | None:
@@ -103,9 +98,8 @@ def _find_country(locale: str | None, known: _HelpDirectory) -> str | None:
     for part in reversed(parts[1:]):
         if part.upper() in known.countries:
             return part.upper()
-    if len(parts) > 1 and len(parts[-1]) == 2:
-        return None
-    return known.languages.get(parts[0].lower())
+    named = len(parts) > 1 and len(parts[-1]) == 2
+    return None if named else known.languages.get(parts[0].lower())
 
 
 @cache
@@ -176,7 +170,13 @@ def blank_wrappers(text: str, hits: Sequence[TextHit]) -> str:
         kept = [hit for hit in hits if not is_form(hit) and hit.rule.action is not Action.WARN]
         clauses = _touched_clauses(wrapped, edges) - _touched_clauses(kept, edges)
         taken += [(edges[index], edges[index + 1]) for index in clauses]
-    return _blank_spans(text, sorted(taken))
+    spans = sorted(taken)
+    pieces: list[str] = []
+    done = 0
+    for start, end in spans:
+        pieces += [text[done:start], " " * (end - max(start, done))]
+        done = max(end, done)
+    return "".join((*pieces, text[done:]))
 
 
 def weigh_wrappers(hits: Iterable[TextHit]) -> int:
@@ -197,20 +197,8 @@ def is_form(hit: TextHit) -> bool:
 
 def _touched_clauses(hits: Iterable[TextHit], edges: Sequence[int]) -> set[int]:
     """Return the numbers of the clauses that the hits touch."""
-    return {
-        index
-        for hit in hits
-        for index in range(bisect_right(edges, hit.start) - 1, bisect_left(edges, hit.end))
-    }
-
-
-def _blank_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    pieces: list[str] = []
-    done = 0
-    for start, end in spans:
-        pieces += [text[done:start], " " * (end - max(start, done))]
-        done = max(end, done)
-    return "".join((*pieces, text[done:]))
+    spans = ((bisect_right(edges, hit.start) - 1, bisect_left(edges, hit.end)) for hit in hits)
+    return {index for span in spans for index in range(*span)}
 
 
 def _is_clear(left: str) -> bool:
@@ -307,11 +295,8 @@ def _requested_hits(text: str, hits: Sequence[TextHit], rules: RuleSet) -> Itera
 
 def _is_mention(text: str, hit: TextHit, many: set[str]) -> bool:
     """Return whether the text only mentions the words of the hit; never if hits were cut off."""
-    return (
-        hit.rule.code in _MENTIONABLE
-        and hit.rule.id not in many
-        and is_mentioned(text, hit.start, hit.end)
-    )
+    rule, start, end, _ = hit
+    return rule.code in _MENTIONABLE and rule.id not in many and is_mentioned(text, start, end)
 
 
 def _make_finding(hit: TextHit, event: InputText, config: InputConfig, many: set[str]) -> Finding:
@@ -334,16 +319,14 @@ def _wrapper_findings(
     if harmful or not objective.clear:
         action = Action.ESCALATE if weight >= config.escalate_from else Action.WARN
         action = Action.BLOCK if weight >= config.block_from else action
+    rule, patterns = used[0].rule, list(dict.fromkeys(hit.rule.id for hit in used))
+    shown = objective.text[:_MAX_EXCERPT] if objective.clear else ""
     yield Finding(
         code=ReasonCode.JAILBREAK_WRAPPER,
         surface=SURFACE,
         span=span,
-        detail=used[0].rule.description,
-        evidence={
-            "rule": used[0].rule.id,
-            "pattern": list(dict.fromkeys(hit.rule.id for hit in used)),
-            "objective": objective.text[:_MAX_EXCERPT] if objective.clear else "",
-        },
+        detail=rule.description,
+        evidence={"rule": rule.id, "pattern": patterns, "objective": shown},
         action=action,
     )
     if not objective.clear and not harmful:

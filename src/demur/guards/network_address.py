@@ -83,21 +83,19 @@ def is_within_domains(host: str, domains: tuple[str, ...]) -> bool:
 
 def _split_hosts(authority: str) -> Iterator[tuple[str, int | None]]:
     """Yield the host; where readers disagree on which part that is, each of them."""
-    pieces = authority.split("\\") if "\\" in authority else [authority]
-    for piece in pieces:
-        name, _, port = _split_port(piece.rpartition("@")[2])
+    for piece in authority.split("\\"):
+        name, port = _split_port(piece.rpartition("@")[2])
         if name:
             yield _normalize_host(name), int(port) if port else None
 
 
-def _split_port(authority: str) -> tuple[str, str, str]:
+def _split_port(authority: str) -> tuple[str, str]:
     if authority.startswith("["):
         host, _, rest = authority[1:].partition("]")
-        return host, "", rest[1:] if rest[1:].isdecimal() and rest.isascii() else ""
+        return host, rest[1:] if rest[1:].isdecimal() and rest.isascii() else ""
     host, colon, port = authority.rpartition(":")
-    if colon and port.isascii() and port.isdecimal() and ":" not in host:
-        return host, colon, port
-    return authority, "", ""
+    split = colon and port.isascii() and port.isdecimal() and ":" not in host
+    return (host, port) if split else (authority, "")
 
 
 def _normalize_host(name: str) -> str:
@@ -118,12 +116,10 @@ def _classify_reach(host: str) -> Reach:
 
 
 def _parse_ip(host: str) -> IPv4Address | IPv6Address | None:
-    if ":" in host:
-        try:
-            return _embedded_ipv4(IPv6Address(host))
-        except ValueError:
-            return None
-    return _parse_ipv4(host)
+    try:
+        return _embedded_ipv4(IPv6Address(host)) if ":" in host else _parse_ipv4(host)
+    except ValueError:
+        return None
 
 
 def _embedded_ipv4(address: IPv6Address) -> IPv4Address | IPv6Address:
@@ -145,16 +141,12 @@ def _parse_ipv4(host: str) -> IPv4Address | None:
     if len(parts) > 4 or not all(_IPV4_PART.fullmatch(p) for p in parts if p.isascii()):
         return None
     try:
-        numbers = [_parse_ipv4_part(part) for part in parts]
+        *first, last = map(_parse_ipv4_part, parts)
     except ValueError:
         return None
-    *first, last = numbers
-    if any(number > 255 for number in first) or last >= 256 ** (5 - len(numbers)):
+    if any(number > 255 for number in first) or last >= 256 ** (5 - len(parts)):
         return None
-    value = last
-    for index, number in enumerate(first):
-        value += number << (24 - 8 * index)
-    return IPv4Address(value)
+    return IPv4Address(last + sum(each << (24 - 8 * index) for index, each in enumerate(first)))
 
 
 def _parse_ipv4_part(part: str) -> int:

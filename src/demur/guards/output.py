@@ -64,13 +64,9 @@ def encoded_text_search(rules: RuleSet) -> TextSearch:
             if _PROMISING.search(stretch[0]):
                 place = stretch.start()
                 for rule, start, end, via in scan_encoded(stretch[0], rules):
-                    facts = (
-                        rule.code,
-                        rule.action,
-                        rule.description,
-                        {"rule": rule.id, "via": via},
-                    )
-                    matches.append(TextMatch(place + start, place + end, *facts))
+                    facts = (rule.code, rule.action, rule.description)
+                    evidence = {"rule": rule.id, "via": via}
+                    matches.append(TextMatch(place + start, place + end, *facts, evidence))
         if final:
             return SearchStep(tuple(matches), len(text))
         last = text[max(begin, len(text) - _MIN_ENCODED) :]
@@ -102,10 +98,8 @@ def instructions_search(instructions: str, words: int) -> TextSearch | None:
         return None
 
     def search(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
-        found = [
-            _LeakWord(match[0].casefold(), match.start(), match.end())
-            for match in _WORD.finditer(text, begin)
-        ]
+        matched = _WORD.finditer(text, begin)
+        found = [_LeakWord(match[0].casefold(), *match.span()) for match in matched]
         last = found[-1].end if found else begin
         # The last word may continue in the next piece, unless a wide gap follows it.
         usable = len(found) - (0 if final or last < len(text) else 1)
@@ -226,7 +220,14 @@ class OutputScanner:
             decided = min(decided, place)
             keep = min(keep, place - search.reach)
         self.decided_until = decided
-        found = self._ready_findings(final=final) if self._matches else []
+        found: list[Finding] = []
+        if self._matches:
+            # No later finding can precede these; each is returned once.
+            self._matches.sort(key=itemgetter(0))
+            starts = [match.start for _, match in self._matches]
+            count = len(starts) if final else bisect_left(starts, decided)
+            ready, self._matches = self._matches[:count], self._matches[count:]
+            found = [self._make_finding(match) for _, match in ready if self._is_new(match)]
         keep = min(keep, decided)
         if keep > self._base:
             self._text = self._text[keep - self._base :]
@@ -244,14 +245,6 @@ class OutputScanner:
             moved = match._replace(start=match.start + base, end=match.end + base)
             self._matches.append(_rank_match(moved, number + 1))
         self._places[number] = step.undecided + base
-
-    def _ready_findings(self, *, final: bool) -> list[Finding]:
-        """Return findings that no later one can precede, each once."""
-        self._matches.sort(key=itemgetter(0))
-        starts = [match.start for _, match in self._matches]
-        count = len(starts) if final else bisect_left(starts, self.decided_until)
-        ready, self._matches = self._matches[:count], self._matches[count:]
-        return [self._make_finding(match) for _, match in ready if self._is_new(match)]
 
     def _is_new(self, match: TextMatch) -> bool:
         """Return whether no earlier finding of the code covers this one."""
@@ -330,22 +323,17 @@ def check(event: OutputText, config: OutputConfig = _DEFAULT) -> Iterator[Findin
     if not isinstance(event.text, str):
         raise InputTypeError.wrong_type("an answer", "a text", event.text)
     if len(event.text) > config.longest:
-        raise InputError(
-            f"the answer has {len(event.text)} characters, more than {config.longest}",
-            help="guard it as a stream, or raise `longest`",
-        )
+        problem = f"the answer has {len(event.text)} characters, more than {config.longest}"
+        raise InputError(problem, help="guard it as a stream, or raise `longest`")
     yield from make_scanner(config, prompt=event.prompt).feed(event.text, final=True)
 
 
 def make_scanner(config: OutputConfig, *, prompt: str | None = None) -> OutputScanner:
     """Return a scanner for one answer, whole or in pieces."""
     rules = builtin_rules(SURFACE) if config.rules is None else config.rules
-    return OutputScanner(
-        RuleSearch(get_stream_plan(rules), config.padding),
-        tuple(_build_searches(config, rules)),
-        surface=SURFACE,
-        prompt=prompt,
-    )
+    search = RuleSearch(get_stream_plan(rules), config.padding)
+    searches = tuple(_build_searches(config, rules))
+    return OutputScanner(search, searches, surface=SURFACE, prompt=prompt)
 
 
 def _build_searches(config: OutputConfig, rules: RuleSet) -> Iterator[TextSearch]:

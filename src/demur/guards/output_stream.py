@@ -157,7 +157,9 @@ class OutputStreamFilter:
         if self._config.on_block is OnBlock.REDACT:
             if not overlapping:
                 yield self._config.mask
-            self._skip_until(span.end)
+            if span.end > self._out:
+                self._held = self._held[span.end - self._out :]
+                self._out = span.end
             return
         self._blocked = finding
         self._held = ""
@@ -171,11 +173,6 @@ class OutputStreamFilter:
             self._out = place
             self._released += len(text)
             yield text
-
-    def _skip_until(self, place: int) -> None:
-        if place > self._out:
-            self._held = self._held[place - self._out :]
-            self._out = place
 
 
 _DEFAULT = StreamConfig()

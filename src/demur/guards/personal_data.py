@@ -9,7 +9,7 @@ them for good reasons. The list of published numbers holds those that are shown 
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -119,11 +119,7 @@ def _has_word_before(words: re.Pattern[str], text: str, place: int) -> bool:
     return words.search(text, max(0, place - _REACH), place) is not None
 
 
-_KINDS: tuple[Callable[[str, int], Iterator[_FoundNumber]], ...] = (
-    _find_cards,
-    _find_accounts,
-    _find_social_numbers,
-)
+_KINDS = (_find_cards, _find_accounts, _find_social_numbers)
 
 
 def personal_data_search(sure: Action) -> TextSearch:
@@ -133,13 +129,9 @@ def personal_data_search(sure: Action) -> TextSearch:
         decided = len(text) if final else max(begin, len(text) - _WIDTH)
         if not _DIGIT.search(text, begin):
             return SearchStep(NO_MATCHES, decided)
-        matches = [
-            _make_match(found, sure)
-            for kind in _KINDS
-            for found in kind(text, begin)
-            if found[0] < decided
-        ]
-        return SearchStep(tuple(matches), decided)
+        numbers = (number for kind in _KINDS for number in kind(text, begin))
+        matches = tuple(_make_match(number, sure) for number in numbers if number[0] < decided)
+        return SearchStep(matches, decided)
 
     return search_as_ascii(TextSearch(search_text, reach=_REACH + 1))
 

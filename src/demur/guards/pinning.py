@@ -81,10 +81,7 @@ def normalize_text(text: str) -> str:
 
 def split_words(text: str) -> list[MessageWord]:
     """Return the words of `text`, folded for comparison."""
-    return [
-        MessageWord(_fold_word(found[0]), found.start(), found.end())
-        for found in _WORD.finditer(text)
-    ]
+    return [MessageWord(_fold_word(found[0]), *found.span()) for found in _WORD.finditer(text)]
 
 
 @lru_cache(4096)
@@ -112,9 +109,8 @@ def _read_message(index: int, row: Any) -> ContextMessage:
     except InputError as error:
         raise InputError(error.problem, where=f"message {index}", help=error.help) from None
     except TypeError:
-        raise InputTypeError.wrong_type(
-            f"the content of message {index}", "a text", content
-        ) from None
+        where = f"the content of message {index}"
+        raise InputTypeError.wrong_type(where, "a text", content) from None
 
 
 def _join_text(content: Any) -> str:
@@ -186,9 +182,8 @@ def pin_messages(
     _check_key(key)
     pins = make_pins(messages, roles=roles, rules=rules)
     if not pins:
-        raise InputError(
-            "there is nothing to pin", help=f"no message has one of the roles {', '.join(roles)}"
-        )
+        help_text = f"no message has one of the roles {', '.join(roles)}"
+        raise InputError("there is nothing to pin", help=help_text)
     bare = PinManifest(pins=pins, context=context, seal="")
     return msgspec.structs.replace(bare, seal=_compute_seal(bare, key))
 
@@ -215,9 +210,8 @@ def is_sealed_by(manifest: PinManifest, key: bytes) -> bool:
     _check_key(key)
     # INVARIANT: a manifest that was changed after sealing is not sealed.
     # Compared as bytes: a seal that was tampered with need not be ASCII.
-    return hmac.compare_digest(
-        _compute_seal(manifest, key).encode(), manifest.seal.encode("utf-8", "replace")
-    )
+    seal = manifest.seal.encode("utf-8", "replace")
+    return hmac.compare_digest(_compute_seal(manifest, key).encode(), seal)
 
 
 def content_digest(text: str) -> str:
@@ -260,8 +254,7 @@ def find_lost_pins(
     for pin in pins:
         text = pin.text if pin.text is not None else origin.get((pin.role, pin.digest))
         if text is None:
-            problem = "is not in the context that was to be compacted"
-            yield _finding(pin, problem, {"in": "before"})
+            yield _finding(pin, "is not in the context that was to be compacted", {"in": "before"})
             continue
         places = [
             _PinPlace(index, start)
@@ -297,9 +290,7 @@ def _find_starts(text: str, content: str) -> Iterator[int]:
 
 def _line_gaps(content: str) -> frozenset[int]:
     """Return which spaces of the flat text were line breaks."""
-    gaps = set()
-    place = 0
-    end = 0
+    gaps, place, end = set(), 0, 0
     composed = normalize("NFC", content)
     for found in _TOKEN.finditer(composed):
         if place:
@@ -332,9 +323,8 @@ def _first_difference(text: str, content: str) -> int:
     """Return the place where `content` first differs from `text`."""
     if not is_normalized("NFC", content):
         return 0
-    expected = text.split()
     end = 0
-    for token, found in zip(expected, _TOKEN.finditer(content), strict=False):
+    for token, found in zip(text.split(), _TOKEN.finditer(content), strict=False):
         if token != found[0]:
             return found.start()
         end = found.end()
@@ -343,16 +333,11 @@ def _first_difference(text: str, content: str) -> int:
 
 def _finding(pin: Pin, problem: str, facts: dict[str, Any], span: Span | None = None) -> Finding:
     kind = "rule" if pin.text is not None else f"{pin.role} message"
+    named = {"rule": "PIN_LOST", "segment": f"pin {pin.order}", "role": pin.role}
     return Finding(
         code=ReasonCode.INTEGRITY_FAILURE,
         surface=Surface.COMPACTION,
         span=span,
         detail=f"a pinned {kind} {problem}",
-        evidence={
-            "rule": "PIN_LOST",
-            "segment": f"pin {pin.order}",
-            "role": pin.role,
-            "expected_digest": pin.digest,
-            **facts,
-        },
+        evidence={**named, "expected_digest": pin.digest, **facts},
     )

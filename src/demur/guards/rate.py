@@ -170,29 +170,16 @@ def check(event: RateUse, config: RateConfig) -> Iterator[Finding]:
     result = apply_limit(limit, event.state, event.now_s, event.cost)
     if result.admitted:
         return
+    unit = limit.unit[:40] if limit.unit.isprintable() else "units"
     wait = result.retry_after
     if wait is None:
-        yield Finding(
-            code=ReasonCode.BUDGET_EXCEEDED,
-            surface=SURFACE,
-            detail=f"{event.cost} {_unit_word(limit)} at once are more than {limit.max_burst}",
-            evidence={"resource": _unit_word(limit), "used": event.cost, "budget": limit.max_burst},
-            action=config.action,
-        )
-        return
+        code = ReasonCode.BUDGET_EXCEEDED
+        detail = f"{event.cost} {unit} at once are more than {limit.max_burst}"
+        evidence = {"resource": unit, "used": event.cost, "budget": limit.max_burst}
+    else:
+        code, detail = ReasonCode.RATE_LIMIT, f"more than {limit.count} {unit} in {limit.per_s:g} s"
+        window = {"limit": limit.count, "window": limit.per_s}
+        evidence = {"retry_after": wait, **window, "unit": unit}
     yield Finding(
-        code=ReasonCode.RATE_LIMIT,
-        surface=SURFACE,
-        detail=f"more than {limit.count} {_unit_word(limit)} in {limit.per_s:g} s",
-        evidence={
-            "retry_after": wait,
-            "limit": limit.count,
-            "window": limit.per_s,
-            "unit": _unit_word(limit),
-        },
-        action=config.action,
+        code=code, surface=SURFACE, detail=detail, evidence=evidence, action=config.action
     )
-
-
-def _unit_word(limit: RateLimit) -> str:
-    return limit.unit[:40] if limit.unit.isprintable() else "units"

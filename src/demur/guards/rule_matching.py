@@ -81,10 +81,8 @@ class RuleMatcher:
 def _plan_rule(rule: TextRule, patterns: dict[Pattern, int]) -> _MatchPlan:
     ordered = sorted(rule.patterns, key=lambda pattern: pattern.required_words.rate)
     # A pattern that most texts hold slows the search down and rules nothing out.
-    indexed = [
-        ordered[0],
-        *(other for other in ordered[1:] if other.required_words.rate < MAX_USEFUL_RATE),
-    ]
+    rare = [each for each in ordered[1:] if each.required_words.rate < MAX_USEFUL_RATE]
+    indexed = [ordered[0], *rare]
     places = (patterns.setdefault(pattern, len(patterns)) for pattern in indexed)
     return _MatchPlan(rule, tuple(ordered), tuple(places))
 
@@ -189,20 +187,15 @@ def scan_text(text: str, rules: RuleSet, *, max_length: int = MAX_TEXT_LENGTH) -
     if not isinstance(text, str):
         raise InputTypeError.wrong_type("the text", "a string", text)
     if len(text) > max_length:
-        raise InputError(
-            f"the text has {len(text)} characters, more than {max_length}",
-            help="scan it in parts, or raise `max_length`",
-        )
-    matcher = _get_matcher(rules)
-    folded = fold_text(text)
-    hits = _find_plain(folded, matcher)
-    return _merge_hits(hits, _find_encoded(text, folded, matcher))
+        problem = f"the text has {len(text)} characters, more than {max_length}"
+        raise InputError(problem, help="scan it in parts, or raise `max_length`")
+    matcher, folded = _get_matcher(rules), fold_text(text)
+    return _merge_hits(_find_plain(folded, matcher), _find_encoded(text, folded, matcher))
 
 
 def scan_encoded(text: str, rules: RuleSet) -> list[TextHit]:
     """Return only the hits in encoded parts of `text`, as `scan_text` finds them."""
-    matcher = _get_matcher(rules)
-    folded = fold_text(text)
+    matcher, folded = _get_matcher(rules), fold_text(text)
     found = list(_find_encoded(text, folded, matcher))
     # Most words hold nothing encoded, and then the plain search is not needed.
     hits = _merge_hits(_find_plain(folded, matcher), found) if found else found
@@ -210,10 +203,8 @@ def scan_encoded(text: str, rules: RuleSet) -> list[TextHit]:
 
 
 def _find_plain(folded: FoldedText, matcher: RuleMatcher) -> list[TextHit]:
-    return [
-        TextHit(rule, *folded.original_span(start, end))
-        for rule, start, end in matcher.find_hits(folded.data)
-    ]
+    hits = matcher.find_hits(folded.data)
+    return [TextHit(rule, *folded.original_span(start, end)) for rule, start, end in hits]
 
 
 def _find_encoded(text: str, folded: FoldedText, matcher: RuleMatcher) -> Iterator[TextHit]:

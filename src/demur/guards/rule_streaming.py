@@ -356,10 +356,8 @@ class RuleSearch:
         if final:
             matches += self._decide_text("", final=True)
             return SearchStep(tuple(matches), base + len(text))
-        if self._skipping:
-            return SearchStep(tuple(matches), self._taken)
         undecided = self._folding.original_place(self._plain.first_undecided)
-        return SearchStep(tuple(matches), undecided)
+        return SearchStep(tuple(matches), self._taken if self._skipping else undecided)
 
     def _consume_text(self, text: str, base: int, matches: list[TextMatch]) -> None:
         """Consume the text, or the part up to the end of a run of padding that is too long."""

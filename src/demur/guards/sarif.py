@@ -5,7 +5,7 @@ guard's narrower rule is in the properties of a result.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -15,11 +15,7 @@ from demur.model.finding import Action, Finding
 
 __all__ = ["to_sarif"]
 
-_LEVELS: Mapping[Action, str] = {
-    Action.BLOCK: "error",
-    Action.ESCALATE: "warning",
-    Action.WARN: "note",
-}
+_LEVELS = {Action.BLOCK: "error", Action.ESCALATE: "warning", Action.WARN: "note"}
 _FINGERPRINT = "demurFinding/v1"
 
 
@@ -68,8 +64,10 @@ def _sarif_result(
             **{key: evidence[key] for key in ("rule", "via") if key in evidence},
         },
     }
-    location = _sarif_location(finding, artifact)
-    if location:
+    file = evidence.get("file", artifact)
+    if file is not None:
+        uri = quote(str(file).encode("utf-8", "surrogateescape"))
+        location = {"artifactLocation": {"uri": uri}, "region": _sarif_region(finding)}
         result["locations"] = [{"physicalLocation": location}]
     if "fingerprint" in evidence:
         result["partialFingerprints"] = {_FINGERPRINT: evidence["fingerprint"]}
@@ -78,21 +76,11 @@ def _sarif_result(
     return result
 
 
-def _sarif_location(finding: Finding, artifact: str | None) -> dict[str, Any]:
-    file = finding.evidence.get("file", artifact)
-    if file is None:
-        return {}
-    uri = quote(str(file).encode("utf-8", "surrogateescape"))
-    return {"artifactLocation": {"uri": uri}, "region": _sarif_region(finding)}
-
-
 def _sarif_region(finding: Finding) -> dict[str, int]:
     region: dict[str, int] = {}
     if "line" in finding.evidence:
-        region |= {
-            "startLine": finding.evidence["line"],
-            "startColumn": finding.evidence.get("column", 1),
-        }
+        evidence = finding.evidence
+        region |= {"startLine": evidence["line"], "startColumn": evidence.get("column", 1)}
     if finding.span is not None:
         length = finding.span.end - finding.span.start
         region |= {"charOffset": finding.span.start, "charLength": length}

@@ -172,11 +172,8 @@ def _find_candidates(text: str, begin: int) -> list[tuple[int, int]]:
     present = _ANCHORS.Match(text[begin:].encode("utf-8", "surrogatepass"))
     if not present:
         return []
-    return sorted(
-        (start, number)
-        for number in present
-        for start in _find_starts(text, FORMATS[number], begin)
-    )
+    starts = ((_find_starts(text, FORMATS[number], begin), number) for number in present)
+    return sorted((start, number) for found, number in starts for start in found)
 
 
 def _find_starts(text: str, secret_format: SecretFormat, begin: int) -> Iterator[int]:

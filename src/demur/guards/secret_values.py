@@ -41,12 +41,8 @@ _MIN_BITS_HEX = 3.0
 
 def bits_per_character(text: str) -> float:
     """Return the Shannon entropy of the characters of `text`."""
-    size = len(text)
-    return (
-        -sum(count / size * math.log2(count / size) for count in Counter(text).values())
-        if size
-        else 0.0
-    )
+    shares = (count / len(text) for count in Counter(text).values())
+    return -sum(share * math.log2(share) for share in shares) if text else 0.0
 
 
 def count_classes(text: str) -> int:
@@ -187,13 +183,11 @@ def _search_assigned(text: str, begin: int, final: bool) -> SearchStep:  # noqa:
     for place in _find_operators(text, begin):
         if place < begin or not _names_a_secret(text, place):
             continue
-        value = _VALUE.match(text, place)
-        if value is None:
+        if (value := _VALUE.match(text, place)) is None:
             continue
         if not final and value.end() == size and len(value["value"]) < _MAX_VALUE:
             return SearchStep(tuple(matches), place)
-        found = _judge_value(text, value)
-        if found:
+        if found := _judge_value(text, value):
             matches.append(found)
             begin = found.end
     return SearchStep(tuple(matches), size if final else max(begin, size - len(" is")))
@@ -218,18 +212,15 @@ def _names_a_secret(text: str, place: int) -> bool:
 
 
 def _judge_value(text: str, value: re.Match[str]) -> TextMatch | None:
-    secret = _cut_value(value)
-    place = value.start()
+    secret, place, start = _cut_value(value), value.start(), value.start("value")
     if _AWS_VALUE.fullmatch(secret) and _AWS_NAME.search(text, max(0, place - _REACH), place):
         # The keys in the provider's documentation end in EXAMPLE.
         asked = Action.WARN if secret.endswith(_AWS_EXAMPLE) else Action.BLOCK
-        return secret_match("aws secret key", secret, value.start("value"), asked)
+        return secret_match("aws secret key", secret, start, asked)
     if len(secret) < _MIN_VALUE or _CODE.search(secret) or is_placeholder(secret):
         return None
     action = _grade_secret(secret, prose=value[0].startswith("is "))
-    if action is None:
-        return None
-    return secret_match("assigned secret", secret, value.start("value"), action)
+    return None if action is None else secret_match("assigned secret", secret, start, action)
 
 
 def _cut_value(value: re.Match[str]) -> str:
@@ -247,10 +238,8 @@ def _grade_secret(secret: str, *, prose: bool) -> Action | None:
         return Action.WARN
     if is_random(secret):
         return Action.WARN if prose else Action.BLOCK
-    chosen = (
-        count_classes(secret) > 2 and mixing_share(secret) > 0 and any(map(str.isdigit, secret))
-    )
-    return Action.WARN if chosen else None
+    mixed = count_classes(secret) > 2 and mixing_share(secret) > 0
+    return Action.WARN if mixed and any(map(str.isdigit, secret)) else None
 
 
 ASSIGNED_SECRETS = search_as_ascii(TextSearch(_search_assigned, reach=_REACH + 2))

@@ -8,6 +8,7 @@ read. Limits: effects of procedures and triggers are not seen.
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 import re2
@@ -25,6 +26,8 @@ _TOKEN = re.compile(
 )
 _RUN = re.compile(r"/\*![0-9]*")
 _DROPS = {"table", "database", "schema", "tablespace", "keyspace", "collection"}
+_LEADS = {"with", "explain", "begin"}
+_OTHER_VERBS = {"select", "insert", "merge"}
 _AFTER_TARGET = {"", "returning", "limit", "order", "using", "from", "output", "option", "as"}
 
 
@@ -61,9 +64,7 @@ def find_sweeps(text: str) -> Iterator[SqlSweep]:
             token.word in {"analyze", "analyse"} for token in statement[:6]
         ):
             continue
-        for unit in _split_units(statement):
-            if sweep := _judge_unit(unit):
-                yield sweep
+        yield from filter(None, map(_judge_unit, _split_units(statement)))
 
 
 def _iter_tokens(text: str) -> Iterator[_SqlToken]:
@@ -82,53 +83,39 @@ def _iter_tokens(text: str) -> Iterator[_SqlToken]:
 
 
 def _split_statements(tokens: list[_SqlToken]) -> Iterator[list[_SqlToken]]:
-    statement: list[_SqlToken] = []
-    for token in tokens:
-        if token.text == ";" and token.kind == "other":
-            if statement:
-                yield statement
-            statement = []
-        else:
-            statement.append(token)
-    if statement:
-        yield statement
+    parts = groupby(tokens, key=lambda token: token.text == ";" and token.kind == "other")
+    return (list(part) for is_end, part in parts if not is_end)
 
 
 def _split_units(statement: list[_SqlToken]) -> Iterator[list[_SqlToken]]:
     """Yield the statement, and each statement in brackets within it, without what is nested."""
     open_units: list[list[_SqlToken]] = [[]]
     for token in statement:
-        if token.text == "(" and token.kind == "other":
-            open_units[-1].append(token)
-            open_units.append([])
-        elif token.text == ")" and token.kind == "other" and len(open_units) > 1:
+        mark = token.text if token.kind == "other" else ""
+        if mark == ")" and len(open_units) > 1:
             yield open_units.pop()
-            open_units[-1].append(token)
-        else:
-            open_units[-1].append(token)
+        open_units[-1].append(token)
+        if mark == "(":
+            open_units.append([])
     yield from reversed(open_units)
 
 
 def _judge_unit(unit: list[_SqlToken]) -> SqlSweep | None:
     start = next((i for i, token in enumerate(unit) if token.word in _VERBS), None)
-    if start is None or (start > 0 and not _may_precede(unit[:start])):
+    if start is None:
+        return None
+    # Named parts, or a plan to measure, may go before the verb.
+    before = [token.word for token in unit[:start]]
+    if before and (before[0] not in _LEADS or not _OTHER_VERBS.isdisjoint(before)):
         return None
     return _VERBS[unit[start].word](unit[start:])
-
-
-def _may_precede(tokens: list[_SqlToken]) -> bool:
-    """Return whether a statement can begin after `tokens`: named parts, or a plan to measure."""
-    return tokens[0].word in {"with", "explain", "begin"} and not any(
-        token.word in {"select", "insert", "merge"} for token in tokens
-    )
 
 
 def _judge_delete(unit: list[_SqlToken]) -> SqlSweep | None:
     words = [token.word for token in unit]
     if "from" not in words[:8] or len(unit) < 3:
         return None
-    target = words.index("from") + 1
-    return _judge_condition(unit, target, "delete")
+    return _judge_condition(unit, words.index("from") + 1, "delete")
 
 
 def _judge_update(unit: list[_SqlToken]) -> SqlSweep | None:
@@ -148,24 +135,15 @@ def _judge_condition(unit: list[_SqlToken], target: int, verb: str) -> SqlSweep 
         if verb == "delete" and rest and rest[0] not in _AFTER_TARGET and "join" not in rest:
             return None
         return _make_sweep(verb, unit, target, "no condition")
-    condition = unit[words.index("where") + 1 :]
-    if _always_holds(condition):
-        return _make_sweep(verb, unit, target, "a condition that always holds")
-    return None
+    holds = _always_holds(unit[words.index("where") + 1 :])
+    return _make_sweep(verb, unit, target, "a condition that always holds") if holds else None
 
 
 def _always_holds(condition: list[_SqlToken]) -> bool:
     """Return whether one of the parts of a condition, between each `or`, holds for all rows."""
-    part: list[str] = []
-    for token in (*condition, None):
-        text = token.text.casefold() if token else "or"
-        if text != "or":
-            part.append(text)
-            continue
-        if _is_always_true(part):
-            return True
-        part = []
-    return False
+    texts = [token.text.casefold() for token in condition]
+    parts = groupby(texts, key=lambda text: text == "or")
+    return any(_is_always_true(list(part)) for is_or, part in parts if not is_or)
 
 
 def _is_always_true(texts: list[str]) -> bool:

@@ -52,16 +52,13 @@ class TextRule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def width(self) -> int:
         """The maximum number of bytes of folded text in a hit."""
-        if len(self.patterns) == 1:
-            return self.patterns[0].width
-        return self.within
+        return self.patterns[0].width if len(self.patterns) == 1 else self.within
 
     @property
     def reach(self) -> int:
         """The maximum number of bytes that decide a hit, cancelling patterns included."""
-        if not self.unless:
-            return self.width
-        return self.width + 2 * self.within + max(pattern.width for pattern in self.unless)
+        around = 2 * self.within + max((each.width for each in self.unless), default=0)
+        return self.width + around if self.unless else self.width
 
 
 class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +101,7 @@ def load_rules(path: Path | str | Traversable, *, registry: Registry) -> RuleSet
 
 
 def parse_rules(text: str, name: str = "rules", *, registry: Registry) -> RuleSet:
-    """Return the rules written in `require_text`, called `name` in errors.
+    """Return the rules written in `text`, called `name` in errors.
 
     Raises:
         TextRuleError: They cannot be used; carries every problem.
@@ -183,11 +180,18 @@ class _TextRuleLoader:
     def _read_rule(self, item: SourceItem) -> TextRule:
         rule = RULES_SCHEMA["properties"]["rules"]["items"]
         fields = item.as_fields(rule["properties"], "a rule")
+        text = item.require_text("description")
+        if len(text) > MAX_DESCRIPTION_LENGTH or not text.isprintable():
+            problem = f"a description is one line of at most {MAX_DESCRIPTION_LENGTH} characters"
+            item.value["description"].report(problem)
+        name = item.require_text("id")
+        if name and not _ID.match(name):
+            item.value["id"].report(f"`{name}` is no id of a rule", "like `IGNORE_RULES`")
         rule = TextRule(
-            id=_read_id(item),
+            id=name,
             code=self._read_code(item),
             action=item.require_word("action", Action) or Action.BLOCK,
-            description=_read_description(item),
+            description=text,
             patterns=self._read_patterns(item),
             within=_read_within(item),
             unless=self._read_many(item, "unless"),
@@ -238,21 +242,6 @@ def _report_pattern(item: SourceItem, error: PatternError) -> None:
 
 def _read_rows(rule: SourceItem, key: str) -> tuple[str, ...]:
     return tuple(row.value for row in rule.distinct_texts(key))
-
-
-def _read_id(rule: SourceItem) -> str:
-    name = rule.require_text("id")
-    if name and not _ID.match(name):
-        rule.value["id"].report(f"`{name}` is no id of a rule", "like `IGNORE_RULES`")
-    return name
-
-
-def _read_description(rule: SourceItem) -> str:
-    text = rule.require_text("description")
-    if len(text) > MAX_DESCRIPTION_LENGTH or not text.isprintable():
-        problem = f"a description is one line of at most {MAX_DESCRIPTION_LENGTH} characters"
-        rule.value["description"].report(problem)
-    return text
 
 
 def _read_within(rule: SourceItem) -> int:

@@ -50,18 +50,18 @@ def read_arguments(arguments: Mapping[str, Any] | str) -> dict[str, Any]:
         raise InputTypeError.wrong_type("arguments", "an object", arguments)
     reader = _ArgumentReader()
     plain: dict[str, Any] = reader.to_json_value(arguments, 0)
-    if reader.size > MAX_ARGUMENTS_LENGTH:
-        raise InputError(
-            f"arguments hold more than {MAX_ARGUMENTS_LENGTH} characters", help="pass a reference"
-        )
+    _check_length(reader.size)
     return plain
 
 
+def _check_length(size: int) -> None:
+    if size > MAX_ARGUMENTS_LENGTH:
+        problem = f"arguments hold more than {MAX_ARGUMENTS_LENGTH} characters"
+        raise InputError(problem, help="pass a reference")
+
+
 def _parse_json(text: str) -> dict[str, Any]:
-    if len(text) > MAX_ARGUMENTS_LENGTH:
-        raise InputError(
-            f"arguments hold more than {MAX_ARGUMENTS_LENGTH} characters", help="pass a reference"
-        )
+    _check_length(len(text))
     try:
         value = json.loads(text, object_pairs_hook=_unique_object) if text.strip() else {}
     except (ValueError, RecursionError) as error:
@@ -94,10 +94,8 @@ class _ArgumentReader:
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, Mapping):
-            return {
-                self._check_key(key): self.to_json_value(item, depth + 1)
-                for key, item in value.items()
-            }
+            deeper = depth + 1
+            return {self._check_key(k): self.to_json_value(v, deeper) for k, v in value.items()}
         if isinstance(value, list | tuple):
             return [self.to_json_value(item, depth + 1) for item in value]
         raise InputTypeError.wrong_type("an argument", "a JSON value", value)
@@ -294,9 +292,7 @@ class _SchemaChecker:
     def _is_valid(self, value: Any, schema: Any, depth: int) -> bool:
         return not any(violation.judged for violation in self.check(value, schema, "", depth + 1))
 
-    def _check_object(
-        self, value: dict[str, Any], schema: _Schema, place: str, depth: int
-    ) -> _Violations:
+    def _check_object(self, value: Any, schema: _Schema, place: str, depth: int) -> _Violations:
         names = _schema_list(schema, "required")
         missing = [name for name in names if isinstance(name, str) and name not in value]
         if missing:
@@ -311,15 +307,12 @@ class _SchemaChecker:
             matching = [part for text, part in by_pattern.items() if _matches_pattern(text, name)]
             if name in known:
                 matching.append(known[name])
-            if matching:
-                for part in matching:
-                    yield from self.check(item, part, where, depth + 1)
-            elif rest is False:
-                yield SchemaViolation(
-                    where, "additionalProperties", "is not expected", list(known)[:_SHOWN]
-                )
-            else:
-                yield from self.check(item, rest, where, depth + 1)
+            if not matching and rest is False:
+                names = list(known)[:_SHOWN]
+                yield SchemaViolation(where, "additionalProperties", "is not expected", names)
+                continue
+            for part in matching or (rest,):
+                yield from self.check(item, part, where, depth + 1)
 
     def _check_list(self, value: list[Any], schema: _Schema, place: str, depth: int) -> _Violations:
         heads, items = _schema_list(schema, "prefixItems"), schema.get("items", True)

@@ -107,23 +107,18 @@ def _definition_texts(tool: ToolDefinition) -> Iterator[ArgumentPart]:
             yield part
 
 
-_SEARCHES = tuple(
-    search.search_ascii
-    for search in (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
-    if search.search_ascii
-)
+_SECRETS = (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
+_SEARCHES = tuple(search.search_ascii for search in _SECRETS if search.search_ascii)
 _MAIL = re2.compile(r"(?i)[a-z0-9._%+\-]{1,64}@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){1,8})")
 _MIN_LENGTH = 8
 
 
-def _check_secrets(
-    tool: str, arguments: dict[str, Any], trusted: tuple[str, ...]
-) -> Iterator[Finding]:
-    """Yield a finding for each credential; hosts below `trusted` may have them."""
-    parts = list(find_texts(ArgumentPart("", arguments)))
+def _check_secrets(tool: str, values: dict[str, Any], trust: tuple[str, ...]) -> Iterator[Finding]:
+    """Yield a finding for each credential; hosts below `trust` may have them."""
+    parts = list(find_texts(ArgumentPart("", values)))
     leaks = [(part.place, match) for part in parts for match in _search_part(part)]
     hosts = list(_public_hosts(parts)) if leaks else []
-    foreign = next((host for host in hosts if not is_within_domains(host, trusted)), None)
+    foreign = next((host for host in hosts if not is_within_domains(host, trust)), None)
     for place, match in leaks:
         code, action = match.code, match.action
         facts = {**match.evidence, "argument": place, "location": place}
@@ -133,15 +128,9 @@ def _check_secrets(
             code, facts["data"] = ReasonCode.EXFILTRATION_RISK, "credential"
         elif hosts:
             action = Action.WARN
-        yield tool_finding(
-            tool,
-            code,
-            rule="SECRET_IN_ARGUMENT",
-            detail=f"`{shorten_name(place)}` holds a credential",
-            facts=facts,
-            action=action,
-            span=Span(start=match.start, end=match.end),
-        )
+        rule, detail = "SECRET_IN_ARGUMENT", f"`{shorten_name(place)}` holds a credential"
+        span = Span(start=match.start, end=match.end)
+        yield tool_finding(tool, code, rule, detail, facts, action=action, span=span)
 
 
 def _search_part(part: ArgumentPart) -> list[TextMatch]:
@@ -260,17 +249,16 @@ def _check_lists(name: str, config: ToolConfig) -> Iterator[Finding]:
 
 
 def _list_finding(name: str, rule: str, detail: str, facts: dict[str, Any]) -> Finding:
-    code = ReasonCode.TOOL_NOT_ALLOWED
     span = Span(start=0, end=len(name))
-    return tool_finding(name, code, rule=rule, detail=detail, facts=facts, span=span)
+    return tool_finding(name, ReasonCode.TOOL_NOT_ALLOWED, rule, detail, facts, span=span)
 
 
 def _check_arguments(event: ToolCall, config: ToolConfig) -> Iterator[Finding]:
     try:
         arguments = read_arguments(event.arguments)
     except UnreadableArgumentsError as error:
-        rule, code = "ARGUMENTS_UNREADABLE", ReasonCode.TOOL_NOT_ALLOWED
-        yield tool_finding(event.name, code, rule=rule, detail=error.problem, facts={})
+        code = ReasonCode.TOOL_NOT_ALLOWED
+        yield tool_finding(event.name, code, "ARGUMENTS_UNREADABLE", error.problem, {})
         return
     schema = _effective_schema(event, config)
     for violation in islice(find_violations(arguments, schema), _MAX_VIOLATIONS):
@@ -295,7 +283,7 @@ def _violation_finding(tool: str, violation: SchemaViolation) -> Finding:
     code, rule = ReasonCode.TOOL_NOT_ALLOWED, f"SCHEMA_{violation.keyword.strip('$').upper()}"
     if not violation.judged:
         detail, rule = f"`{violation.keyword}` of the schema was not judged", "SCHEMA_NOT_JUDGED"
-        return tool_finding(tool, code, rule=rule, detail=detail, facts=facts, action=Action.WARN)
+        return tool_finding(tool, code, rule, detail, facts, action=Action.WARN)
     detail = f"{where} {violation.problem}"
     if violation.keyword == "required":
         code = ReasonCode.CONTEXT_MISSING
@@ -303,19 +291,13 @@ def _violation_finding(tool: str, violation: SchemaViolation) -> Finding:
         detail = f"{where} lacks {', '.join(map(shorten_name, violation.allowed[:2]))}"
     elif violation.allowed is not None:
         facts["allowed"] = violation.allowed
-    return tool_finding(tool, code, rule=rule, detail=detail, facts=facts)
+    return tool_finding(tool, code, rule, detail, facts)
 
 
 def _check_rules(tool: str, arguments: dict[str, Any], config: ToolConfig) -> Iterator[Finding]:
     trust = TrustedTargets(config.workspace, config.trusted_hosts)
     for rule in config.argument_rules:
-        for place, span, detail, evidence in apply_rule(rule, tool, arguments, trust):
-            yield tool_finding(
-                tool,
-                rule.reason,
-                rule=rule.id,
-                detail=f"`{shorten_name(place)}` {detail}",
-                facts={"argument": place, **evidence},
-                action=rule.action,
-                span=span,
-            )
+        for place, span, problem, evidence in apply_rule(rule, tool, arguments, trust):
+            detail, facts = f"`{shorten_name(place)}` {problem}", {"argument": place, **evidence}
+            action = rule.action
+            yield tool_finding(tool, rule.reason, rule.id, detail, facts, action=action, span=span)

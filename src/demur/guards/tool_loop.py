@@ -171,9 +171,8 @@ def _canonical_text(value: Any) -> str:
     """
     try:
         folded = _fold_value(value, _MAX_JSON_DEPTH)
-        if isinstance(folded, str):
-            return folded
-        return json.dumps(folded, sort_keys=True, ensure_ascii=False)
+        is_text = isinstance(folded, str)
+        return folded if is_text else json.dumps(folded, sort_keys=True, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError("a call has arguments or a result that are no JSON") from error
 
@@ -251,10 +250,8 @@ class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
         if self.longest_cycle < 1 or not 0 < self.near <= 1:
             raise InputError("`longest_cycle` starts at 1, and `near` lies between 0 and 1")
         if self.window < self.longest_cycle * self.repeats or self.window < self.no_progress:
-            raise InputError(
-                f"a window of {self.window} calls is too short",
-                help="it must hold `repeats` rounds of the longest cycle",
-            )
+            problem = f"a window of {self.window} calls is too short"
+            raise InputError(problem, help="it must hold `repeats` rounds of the longest cycle")
 
 
 def check(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
@@ -318,9 +315,8 @@ def _is_patient(calls: tuple[RecordedCall, ...], length: int, pause_s: float) ->
         return False
     gaps = [later - earlier for earlier, later in pairwise(times)]
     # A tenth less is clock jitter.
-    return all(gap >= pause_s for gap in gaps) and all(
-        later >= 0.9 * earlier for earlier, later in pairwise(gaps)
-    )
+    waits = all(gap >= pause_s for gap in gaps)
+    return waits and all(later >= 0.9 * earlier for earlier, later in pairwise(gaps))
 
 
 def _loop_finding(
@@ -335,23 +331,20 @@ def _loop_finding(
     again = f"`{names[0]}`" if length == 1 else f"a cycle of {length} calls"
     detail = f"{again} was made {rounds} times without anything new"
     return _make_finding(
-        detail,
-        config,
-        rule=rule,
-        tool=names[0],
-        repeats=rounds,
-        cycle=names,
-        positions=list(range(start, start + len(part))),
+        rule, detail, rounds, names, range(start, start + len(part)), action=config.action
     )
 
 
-def _make_finding(detail: str, config: LoopConfig, **evidence: Any) -> Finding:
+def _make_finding(
+    rule: str, detail: str, repeats: int, cycle: list[str], places: range, *, action: Action
+) -> Finding:
+    found = {"rule": rule, "tool": cycle[0], "repeats": repeats, "cycle": cycle}
     return Finding(
         code=ReasonCode.LOOP_DETECTED,
         surface=SURFACE,
         detail=detail,
-        evidence=evidence,
-        action=config.action,
+        evidence={**found, "positions": list(places)},
+        action=action,
     )
 
 
@@ -372,15 +365,8 @@ def _find_stall(calls: tuple[RecordedCall, ...], first: int, config: LoopConfig)
         return None
     name, start = shorten_name(last.name), first + len(done) - count
     detail = f"`{name}` came back the same {count} times, whatever was asked"
-    return _make_finding(
-        detail,
-        config,
-        rule="NO_PROGRESS",
-        tool=name,
-        repeats=count,
-        cycle=[name],
-        positions=list(range(start, start + count)),
-    )
+    places = range(start, start + count)
+    return _make_finding("NO_PROGRESS", detail, count, [name], places, action=config.action)
 
 
 def _check_budgets(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
@@ -396,14 +382,10 @@ def _check_budgets(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
         ("time", seconds, config.max_seconds),
     ):
         if budget is not None and used > budget:
+            facts = {"resource": resource, "used": used, "budget": budget}
             yield Finding(
                 code=ReasonCode.BUDGET_EXCEEDED,
                 surface=SURFACE,
                 detail=f"the budget of {resource} is used up",
-                evidence={
-                    "rule": f"BUDGET_{resource.upper()}",
-                    "resource": resource,
-                    "used": used,
-                    "budget": budget,
-                },
+                evidence={"rule": f"BUDGET_{resource.upper()}", **facts},
             )

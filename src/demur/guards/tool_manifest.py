@@ -11,6 +11,7 @@ alone: `get` and `set` are one letter apart and mean different things.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Literal, Self
 
 import msgspec
@@ -31,10 +32,10 @@ _KEPT = 100
 def tool_finding(
     tool: str,
     code: str,
-    *,
     rule: str,
     detail: str,
     facts: Mapping[str, Any],
+    *,
     action: Action = Action.BLOCK,
     span: Span | None = None,
 ) -> Finding:
@@ -77,24 +78,17 @@ def name_skeleton(name: str) -> str:
 def find_look_alike(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that `name` could be taken for, or None; never `name` itself."""
     bones = name_skeleton(name)
-    near: str | None = None
-    for other in known:
-        if other == name:
-            continue
-        theirs = name_skeleton(other)
-        if bones == theirs:
-            return other
-        if near is None and _is_typing_slip(bones, theirs):
-            near = other
-    return near
+    others = [(other, name_skeleton(other)) for other in known if other != name]
+    same = (other for other, theirs in others if theirs == bones)
+    near = (other for other, theirs in others if _is_typing_slip(bones, theirs))
+    return next(chain(same, near), None)
 
 
 def _is_typing_slip(one: str, other: str) -> bool:
     shorter = min(len(one), len(other))
     allowed = (shorter >= _ONE_OFF) + (shorter >= _TWO_OFF)
-    if not allowed or abs(len(one) - len(other)) > allowed:
-        return False
-    return _edit_distance(one, other) <= allowed
+    near = 0 < allowed >= abs(len(one) - len(other))
+    return near and _edit_distance(one, other) <= allowed
 
 
 def _edit_distance(one: str, other: str) -> int:
@@ -277,23 +271,18 @@ def check_identity(
 
 
 def _definition_changes(tool: ToolDefinition, pinned: PinnedTool) -> Iterator[Finding]:
-    actual = {
-        "schema": digest(normalize_schema(tool.schema)),
-        "description": digest(tool.description),
-        "name": tool.name,
-    }
-    expected = {
-        "schema": pinned.schema_digest,
-        "description": pinned.description_digest,
-        "name": pinned.name,
+    compared = {
+        "schema": (pinned.schema_digest, digest(normalize_schema(tool.schema))),
+        "description": (pinned.description_digest, digest(tool.description)),
+        "name": (pinned.name, tool.name),
     }
     # INVARIANT: a definition that differs from the pinned one is never passed over.
-    changed = [part for part in expected if expected[part] != actual[part]]
+    changed = [part for part, (expected, actual) in compared.items() if expected != actual]
     if changed:
         facts = {
             "changed": changed,
-            "expected_digest": {part: expected[part] for part in changed},
-            "actual_digest": {part: actual[part][:100] for part in changed},
+            "expected_digest": {part: compared[part][0] for part in changed},
+            "actual_digest": {part: compared[part][1][:100] for part in changed},
         }
         detail = f"`{shorten_name(pinned.name)}` changed since it was pinned: {', '.join(changed)}"
         yield _identity_finding(pinned.name, "TOOL_CHANGED", detail, facts)
@@ -301,6 +290,4 @@ def _definition_changes(tool: ToolDefinition, pinned: PinnedTool) -> Iterator[Fi
 
 def _identity_finding(name: str, rule: str, detail: str, facts: Mapping[str, Any]) -> Finding:
     span = Span(start=0, end=len(name))
-    return tool_finding(
-        name, ReasonCode.UNVERIFIED_TOOL, rule=rule, detail=detail, facts=facts, span=span
-    )
+    return tool_finding(name, ReasonCode.UNVERIFIED_TOOL, rule, detail, facts, span=span)

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cache
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -76,7 +76,12 @@ class HiddenPart(NamedTuple):
 def find_hidden_parts(text: str) -> Iterator[HiddenPart]:
     """Yield the parts that a reader of the document does not see."""
     if "<" in text:
-        yield from _find_comments(text)
+        start = text.find("<!--")
+        while start >= 0:
+            closed = text.find("-->", start + 4)
+            end = closed if closed >= 0 else len(text)
+            yield HiddenPart("comment", start + 4, end)
+            start = text.find("<!--", end + 3)
         for element in _ELEMENT.finditer(text):
             closed = text.find(f"</{element[1]}", element.end(), element.end() + _MAX_ELEMENT)
             end = closed if closed >= 0 else min(len(text), element.end() + _MAX_ELEMENT)
@@ -93,17 +98,6 @@ def find_invisible_runs(text: str) -> Iterator[HiddenPart]:
     for kind, pattern in (("tags", _TAGS), ("direction", _OVERRIDES), ("widthless", _WIDTHLESS)):
         for found in pattern.finditer(text):
             yield HiddenPart(kind, found.start(), found.end())
-
-
-def _find_comments(text: str) -> Iterator[HiddenPart]:
-    start = text.find("<!--")
-    while start >= 0:
-        end = text.find("-->", start + 4)
-        if end < 0:
-            yield HiddenPart("comment", start + 4, len(text))
-            return
-        yield HiddenPart("comment", start + 4, end)
-        start = text.find("<!--", end + 3)
 
 
 RETURNED_CODES: tuple[str, ...] = (ReasonCode.CONTEXT_INJECTION, ReasonCode.EXFILTRATION_RISK)
@@ -169,18 +163,13 @@ def _annotate_finding(
     """Return the finding with its source, stricter if hidden and milder if only mentioned."""
     assert finding.span is not None
     excerpt = " ".join(text[finding.span.start : finding.span.end].split())[:_MAX_EXCERPT]
-    evidence: dict[str, Any] = {
-        **finding.evidence,
-        "source": source,
-        "excerpt": "".join(filter(str.isprintable, excerpt)),
-    }
+    shown = "".join(filter(str.isprintable, excerpt))
+    evidence = {**finding.evidence, "source": source, "excerpt": shown}
     action = finding.action
     if place is not None:
-        evidence["hidden"] = place.kind
-        action = _STRICTER.get(action, Action.BLOCK)
+        evidence["hidden"], action = place.kind, _STRICTER.get(action, Action.BLOCK)
     elif mentioned:
-        evidence["mentioned"] = True
-        action = Action.WARN
+        evidence["mentioned"], action = True, Action.WARN
     return msgspec.structs.replace(finding, evidence=evidence, action=action)
 
 

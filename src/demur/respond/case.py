@@ -93,22 +93,19 @@ def _case_from_refusal(refusal: Refusal, registry: Registry) -> RefusalCase:
     parents = () if refusal.parent is None else _with_parents(refusal.parent, registry)
     entry = registry.get(refusal.code)
     duties = () if entry is None else entry.obligations
-    advice = refusal.advice
-    if advice is Advice.ACCEPT_CONSTRAINTS:
-        # A refusal offers no constraints that could be accepted.
-        advice = Advice.CHANGE_REQUEST
+    missing = _evidence_list(refusal.evidence, "missing")
+    # A refusal offers no constraints that could be accepted.
+    limited = refusal.advice is Advice.ACCEPT_CONSTRAINTS
     return RefusalCase(
         codes=(refusal.code, *parents),
         group=TemplateGroup(refusal.refusal_class, refusal.decided),
-        next_step=advice,
+        next_step=Advice.CHANGE_REQUEST if limited else refusal.advice,
         retry_scope=refusal.retry_scope,
         line=refusal.line,
         evidence=refusal.evidence,
         # Anybody may send a refusal, so its evidence must not name a help line.
         help=(),
-        missing=tuple(
-            one for one in _evidence_list(refusal.evidence, "missing") if isinstance(one, str)
-        ),
+        missing=tuple(one for one in missing if isinstance(one, str)),
         crisis=ReasonCode.CRISIS_ESCALATION in {refusal.code, *parents},
         needs_help=Obligation.CRISIS_RESOURCES in duties,
         held_answer=refusal.surface is Surface.OUTPUT,
@@ -123,7 +120,8 @@ def _case_from_decision(
     code = _leading_code(decision.reason_codes, registry, decision.refusal_class)
     entry = registry.get(code)
     own = [found for found in findings if found.code == code]
-    duties = set(decision.obligations)
+    named = {code, ReasonCode.CRISIS_ESCALATION}
+    helpful = [found.evidence for found in findings if found.code in named]
     codes = {*decision.reason_codes, *decision.resolved_codes}
     return RefusalCase(
         codes=_with_parents(code, registry),
@@ -132,18 +130,13 @@ def _case_from_decision(
         retry_scope=None if entry is None else entry.retry_scope,
         line=build_refusal_line(code, ""),
         evidence={k: v for found in reversed(own) for k, v in found.evidence.items()},
-        help=tuple(
-            resource
-            for found in findings
-            if found.code in {code, ReasonCode.CRISIS_ESCALATION}
-            for resource in _evidence_list(found.evidence, "resources")
-        ),
+        help=tuple(line for facts in helpful for line in _evidence_list(facts, "resources")),
         missing=decision.missing,
         constraints=decision.constraints,
         names_trusted=True,
         allowed=decision.decision_output is DecisionOutput.ALLOW_CONSTRAINED,
         crisis=ReasonCode.CRISIS_ESCALATION in codes,
-        needs_help=Obligation.CRISIS_RESOURCES in duties,
+        needs_help=Obligation.CRISIS_RESOURCES in decision.obligations,
         held_answer=bool(own) and all(found.surface is Surface.OUTPUT for found in own),
     )
 

@@ -39,9 +39,8 @@ _FOR_PEOPLE = (
     *("text", "acknowledgment", "boundary", "reason", "alternatives", "engagement"),
     *("what_can_be_done_now", "how_to_proceed", "missing", "constraints", "resources", "locale"),
 )
-_OF_DECISIONS = (
-    *("verdict", "reason_codes", "reason", "what_can_be_done_now", "how_to_proceed", "next_step"),
-)
+_RECOVERY = ("what_can_be_done_now", "how_to_proceed", "next_step")
+_OF_DECISIONS = ("verdict", "reason_codes", "reason", *_RECOVERY)
 _FOR_AGENTS = ("decision_output", "decision_id", "attempts_left", "obligations")
 
 
@@ -102,9 +101,8 @@ def _agent_view(source: ComposeSource, case: RefusalCase) -> dict[str, Any]:
         fields["retry_after"] = wait
     if isinstance(source, Decision | DecisionRecord):
         fields |= {name: getattr(source, name) for name in _OF_DECISIONS}
-    for name in _FOR_AGENTS:
-        if getattr(source, name, None) is not None:
-            fields[name] = getattr(source, name)
+    extra = ((name, getattr(source, name, None)) for name in _FOR_AGENTS)
+    fields |= {name: value for name, value in extra if value is not None}
     return {name: _to_json_value(value) for name, value in fields.items()}
 
 
@@ -156,8 +154,7 @@ def reword_refusal(
     try:
         text = reword(refusal)
         problems = list(_rewording_problems(text, refusal, case))
-        if not problems:
-            problems = [str(one) for one in check(text, source)]
+        problems = problems or [str(one) for one in check(text, source)]
     # Models and their clients may raise anything; the refusal must be returned all the same.
     except Exception as error:  # noqa: BLE001 - see above
         text, problems = "", [f"the rewording failed: {type(error).__name__}"]
@@ -174,12 +171,10 @@ def _rewording_problems(text: object, refusal: GracefulRefusal, case: RefusalCas
     if len(text) > 2 * len(refusal.text) + _MAX_EXTRA_LENGTH:
         yield "the rewording is much longer than what it rewords"
         return
-    for fact in refusal.facts:
-        if fact not in text:
-            yield f"the rewording leaves out `{fact}`"
-    for code in case.codes:
-        if code in text:
-            yield f"the rewording shows the code `{code}` to a person"
+    lost = (fact for fact in refusal.facts if fact not in text)
+    yield from (f"the rewording leaves out `{fact}`" for fact in lost)
+    shown = (code for code in case.codes if code in text)
+    yield from (f"the rewording shows the code `{code}` to a person" for code in shown)
 
 
 def compose(

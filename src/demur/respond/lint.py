@@ -69,12 +69,8 @@ class PartStretch(NamedTuple):
 
 def find_mark_hits(text: PreparedText, marks: Iterable[Mark]) -> list[MarkHit]:
     """Return every mark that stands in the text outside quotations, in order."""
-    found = [
-        MarkHit(start, end, mark)
-        for mark in marks
-        for start, end in mark.find_places(text)
-        if not text.is_quoted(start)
-    ]
+    hits = (MarkHit(*place, mark) for mark in marks for place in mark.find_places(text))
+    found = [hit for hit in hits if not text.is_quoted(hit.start)]
     return sorted(found, key=lambda hit: (hit.start, -hit.end, hit.mark.id))
 
 
@@ -187,15 +183,20 @@ def check_structure(lint: LintInput) -> Iterator[RefusalProblem]:
     for found in _NAME.finditer(lint.text.folded):
         if found[0] in known or found[0] in lint.context.names:
             yield lint.problem_at("leaked-policy", *found.span())
-    if lint.context.crisis and not lint.hits_of("resource"):
-        yield _make_problem("no-crisis-resources")
-    yield from _check_unstated(lint, "unnamed-requirement", RefusalClass.WORKFLOW_BLOCK, "missing")
-    yield from _check_unstated(lint, "unstated-constraints", RefusalClass.SOFT_BLOCK, "constraints")
+    if lint.context.crisis:
+        yield from () if lint.hits_of("resource") else (_make_problem("no-crisis-resources"),)
+    elif lint.context.refusal_class is RefusalClass.WORKFLOW_BLOCK:
+        yield from _check_unstated(lint, "unnamed-requirement", "missing")
+    elif lint.context.refusal_class is RefusalClass.SOFT_BLOCK:
+        yield from _check_unstated(lint, "unstated-constraints", "constraints")
 
 
 def check_words(lint: LintInput) -> Iterator[RefusalProblem]:
     """Yield the problems of the parts, for a language with marks."""
-    yield from _check_boundary(lint)
+    # The boundary is vague if no sentence says what is refused.
+    drawn, vague = lint.stretches_of(RefusalPart.BOUNDARY), lint.hits_of("vague-boundary")
+    if drawn and all(any(b.start <= v.start < b.end for v in vague) for b in drawn):
+        yield lint.problem_at("vague-boundary", vague[0].start, vague[0].end)
     yield from _check_reason(lint)
     yield from _check_alternatives(lint)
     if lint.context.refusal_class is RefusalClass.HARD_BLOCK:
@@ -207,12 +208,8 @@ def check_words(lint: LintInput) -> Iterator[RefusalProblem]:
     yield from _check_missing_parts(lint)
 
 
-def _check_unstated(
-    lint: LintInput, rule: str, refusal_class: RefusalClass, field: str
-) -> Iterator[RefusalProblem]:
+def _check_unstated(lint: LintInput, rule: str, field: str) -> Iterator[RefusalProblem]:
     """Yield the requirements of the decision that the text does not name."""
-    if lint.context.refusal_class is not refusal_class or lint.context.crisis:
-        return
     words = set(_WORD.findall(lint.text.folded.lower()))
     for name in getattr(lint.context, field):
         if not _names_requirement(lint, words, name):
@@ -228,13 +225,6 @@ def _names_requirement(lint: LintInput, text_words: set[str], name: str) -> bool
     # The first letters are enough: `files` names `file`, and `approved` an `approval`.
     stems = [word[:5] for word in _WORD.findall(folded.replace("_", " ")) if len(word) > 2]
     return bool(stems) and all(any(one.startswith(stem) for one in text_words) for stem in stems)
-
-
-def _check_boundary(lint: LintInput) -> Iterator[RefusalProblem]:
-    """Yield a vague boundary: no sentence says what is refused."""
-    drawn, vague = lint.stretches_of(RefusalPart.BOUNDARY), lint.hits_of("vague-boundary")
-    if drawn and all(any(b.start <= v.start < b.end for v in vague) for b in drawn):
-        yield lint.problem_at("vague-boundary", vague[0].start, vague[0].end)
 
 
 def _check_reason(lint: LintInput) -> Iterator[RefusalProblem]:
@@ -327,14 +317,12 @@ def _build_report(lint: LintInput, chosen: Marks | None) -> RefusalReport:
     # A repeated fault counts once.
     faults = {(problem.rule, problem.message) for problem in problems}
     score = max(0, 100 - sum(LINT_RULES[rule].weight for rule, _ in faults))
+    spans = ((one.part, lint.span_of(one.start, one.end)) for one in lint.stretches)
     return RefusalReport(
         verdict=verdict,
         score=None if verdict is RefusalVerdict.UNJUDGED else score,
         locale=locale,
-        parts=tuple(
-            FoundPart(part=one.part, span=lint.span_of(one.start, one.end))
-            for one in lint.stretches
-        ),
+        parts=tuple(FoundPart(part=part, span=span) for part, span in spans),
         problems=problems,
     )
 
@@ -388,9 +376,7 @@ def _worst_verdict(problems: Sequence[RefusalProblem], *, judged: bool) -> Refus
 
 def _sort_key(problem: RefusalProblem) -> tuple[int, int, int]:
     """Order problems by place; those about missing parts come last."""
-    if problem.span is None:
-        return (1, 0, 0)
-    return (0, problem.span.start, -problem.span.end)
+    return (1, 0, 0) if problem.span is None else (0, problem.span.start, -problem.span.end)
 
 
 def _drop_duplicates(problems: Iterable[RefusalProblem]) -> Iterator[RefusalProblem]:

@@ -26,6 +26,9 @@ from demur.text.prose import PreparedText, fold_accents, prepare_text
 MEANINGS = (*RefusalPart, *LINT_RULES, "apology", "resource")
 
 
+_Place = tuple[int, int]
+
+
 class Mark(NamedTuple):
     """One mark.
 
@@ -45,7 +48,7 @@ class Mark(NamedTuple):
     miss: tuple[str, ...]
     where: str
 
-    def find_places(self, text: PreparedText) -> Iterator[tuple[int, int]]:
+    def find_places(self, text: PreparedText) -> Iterator[_Place]:
         """Yield the spans of the mark in a text."""
         found = [match.span() for match in self.pattern.finditer(text.folded)]
         if self.opens and found:
@@ -69,9 +72,7 @@ class Marks(NamedTuple):
     marks: tuple[Mark, ...]
 
 
-def _outside_spans(
-    places: Iterable[tuple[int, int]], others: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, int]]:
+def _outside_spans(places: Iterable[_Place], others: Sequence[_Place]) -> Iterator[_Place]:
     """Yield the places that touch none of the others; both are in order, and disjoint."""
     at = 0
     for start, end in places:
@@ -119,17 +120,16 @@ def load_marks(path: Path | str) -> Marks:
         MarksError: The file cannot be read or used; carries every problem.
     """
     marks = parse_marks(read_text(path, "marks", MarksError), str(path))
-    problems = [
+    if problems := [
         Problem(row.where, f"the mark `{row.mark}` does not hold to its {row.kind} row `{row.row}`")
         for row in failing_rows(marks)
-    ]
-    if problems:
+    ]:
         raise MarksError.from_problems(problems)
     return marks
 
 
 def parse_marks(text: str, name: str = "marks") -> Marks:
-    """Return the marks written in `require_text`, called `name` in errors.
+    """Return the marks written in `text`, called `name` in errors.
 
     Raises:
         MarksError: They cannot be used; carries every problem.

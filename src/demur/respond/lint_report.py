@@ -105,9 +105,8 @@ class _LintRuleFile(msgspec.Struct, frozen=True):
     missing_parts: dict[RefusalPart, tuple[str, str]]
 
 
-_FILE = msgspec.json.decode(
-    (files("demur.respond") / "lint_rules.json").read_bytes(), type=_LintRuleFile
-)
+_SOURCE = files("demur.respond") / "lint_rules.json"
+_FILE = msgspec.json.decode(_SOURCE.read_bytes(), type=_LintRuleFile)
 LINT_RULES = _FILE.rules
 MISSING_PART_TEXTS = _FILE.missing_parts
 
@@ -139,29 +138,13 @@ def make_lint_context(decision: DecisionLike | None) -> LintContext:
     if isinstance(decision, str):
         return _context_from_code(default_registry()[decision])
     if isinstance(decision, Refusal):
-        return _context_from_refusal(decision)
-    return _context_from_decision(decision)
-
-
-def _context_from_code(entry: Entry) -> LintContext:
-    return LintContext(
-        refusal_class=entry.refusal_class,
-        crisis=entry.code == _CRISIS or Obligation.CRISIS_RESOURCES in entry.obligations,
-        names=frozenset({str(entry.code)}),
-    )
-
-
-def _context_from_refusal(refusal: Refusal) -> LintContext:
-    entry = registry_or_core().get(refusal.code)
-    known = LintContext() if entry is None else _context_from_code(entry)
-    return LintContext(
-        refusal_class=refusal.refusal_class,
-        crisis=known.crisis or refusal.parent == _CRISIS,
-        names=frozenset({refusal.code}),
-    )
-
-
-def _context_from_decision(decision: Decision | DecisionRecord) -> LintContext:
+        entry = registry_or_core().get(decision.code)
+        known = LintContext() if entry is None else _context_from_code(entry)
+        return LintContext(
+            refusal_class=decision.refusal_class,
+            crisis=known.crisis or decision.parent == _CRISIS,
+            names=frozenset({decision.code}),
+        )
     rules = decision.matched_rules if isinstance(decision, DecisionRecord) else ()
     codes = decision.reason_codes
     return LintContext(
@@ -170,4 +153,12 @@ def _context_from_decision(decision: Decision | DecisionRecord) -> LintContext:
         constraints=decision.constraints,
         crisis=_CRISIS in codes or Obligation.CRISIS_RESOURCES in decision.obligations,
         names=frozenset(codes) | {rule.rule_id for rule in rules},
+    )
+
+
+def _context_from_code(entry: Entry) -> LintContext:
+    return LintContext(
+        refusal_class=entry.refusal_class,
+        crisis=entry.code == _CRISIS or Obligation.CRISIS_RESOURCES in entry.obligations,
+        names=frozenset({str(entry.code)}),
     )

@@ -106,8 +106,7 @@ def slot_names(text: str) -> Iterator[str]:
     for _, slot, form, conversion in Formatter().parse(text):
         if slot is not None:
             if not slot.isidentifier() or form or conversion:
-                message = f"`{{{slot}}}` is no slot"
-                raise ValueError(message)
+                raise ValueError(f"`{{{slot}}}` is no slot")
             yield slot
 
 
@@ -117,10 +116,7 @@ def fill_text(text: str, values: Mapping[str, str]) -> str:
 
 
 def fill_slot(
-    slot: Slot,
-    given: object,
-    evidence: Mapping[str, Any],
-    phrases: Mapping[str, str],
+    slot: Slot, given: object, evidence: Mapping[str, Any], phrases: Mapping[str, str]
 ) -> str | None:
     """Return the text for a slot, or None if neither the caller nor evidence has a usable one."""
     from_evidence = None if slot.evidence is None else evidence.get(slot.evidence)
@@ -138,11 +134,12 @@ def _fit_value(kind: SlotKind, value: object, phrases: Mapping[str, str]) -> str
 
 def _format_duration(value: object, phrases: Mapping[str, str]) -> str | None:
     if isinstance(value, str):
-        value = _parse_number(value)
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
+        try:
+            value = float(value)
+        except ValueError:
+            return None
     # Written so that NaN is rejected as well.
-    if not 0 < value <= _MAX_WAIT:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _MAX_WAIT:
         return None
     unit, size = "second", 1
     for longer, length in (("minute", _MINUTE), ("hour", _HOUR)):
@@ -150,13 +147,6 @@ def _format_duration(value: object, phrases: Mapping[str, str]) -> str | None:
             unit, size = longer, length
     count = math.ceil(value / size)
     return phrases[unit if count == 1 else f"{unit}s"].replace("{n}", str(count))
-
-
-def _parse_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 _MAX_HELP_LINE = 200

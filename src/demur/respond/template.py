@@ -45,20 +45,9 @@ GENERAL: Mapping[RefusalClass, str] = {
 PHRASES: Mapping[str, tuple[str, ...]] = {
     "because": ("boundary", "reason"),
     "offer": ("list",),
-    "comma": (),
-    "or": (),
-    "gap": (),
-    "stop": (),
-    "missing": (),
-    "constraints": (),
-    "resources": (),
-    "unnamed": (),
-    "second": ("n",),
-    "seconds": ("n",),
-    "minute": ("n",),
-    "minutes": ("n",),
-    "hour": ("n",),
-    "hours": ("n",),
+    **dict.fromkeys(("comma", "or", "gap", "stop"), ()),
+    **dict.fromkeys(("missing", "constraints", "resources", "unnamed"), ()),
+    **dict.fromkeys(("second", "seconds", "minute", "minutes", "hour", "hours"), ("n",)),
 }
 # Facts that a branch can wait for besides slots.
 CONDITIONS = ("missing", "constraints", "held_answer")
@@ -133,8 +122,7 @@ class LocaleTemplates(NamedTuple):
 
     def layered_over(self, base: "LocaleTemplates") -> "LocaleTemplates":
         """Return these templates with missing ones filled in from `base`."""
-        return LocaleTemplates(
-            locale=self.locale,
+        return self._replace(
             phrases={**base.phrases, **self.phrases},
             names={**base.names, **self.names},
             advice={**base.advice, **self.advice},
@@ -169,10 +157,7 @@ class Templates(NamedTuple):
         return self.by_locale[negotiate_locale(locale, self.by_locale)]
 
 
-PART_NAMES = (
-    *("acknowledgment", "boundary", "reason"),
-    *("alternatives", "engagement", "how_to_proceed"),
-)
+PART_NAMES = Wording._fields
 MAX_PART_LENGTH = 240
 
 _ASKS = ("?", "\N{FULLWIDTH QUESTION MARK}")
@@ -197,10 +182,8 @@ def find_text_problem(part: str, text: str) -> _TextProblem | None:
     if text != text.strip():
         return _TextProblem(f"`{part}` begins or ends with a space", None)
     if part in _CLAUSES:
-        ended = any(mark in text for mark in _ENDS)
-        return (
-            _TextProblem(f"`{part}` holds the end of a sentence", _CLAUSES[part]) if ended else None
-        )
+        problem = _TextProblem(f"`{part}` holds the end of a sentence", _CLAUSES[part])
+        return problem if any(mark in text for mark in _ENDS) else None
     if part == "engagement" and not text.endswith(_ASKS):
         return _TextProblem("`engagement` asks nothing", "end it with a question")
     if not text.endswith(_ENDS):

@@ -117,7 +117,14 @@ class TemplateReader:
             resources=item.read_flag("resources") or name == CRISIS,
             where=item.where,
         )
-        _check_whole(item)
+        for part in PART_NAMES[:-1]:
+            if isinstance(item.value, dict):
+                item.require_item(part, "a refusal has five parts")
+        offered = item.get("alternatives")
+        items = [] if offered is None else offered.value
+        if offered is not None and isinstance(items, list) and len(items) < MIN_ALTERNATIVES:
+            problem = f"there are fewer than {MIN_ALTERNATIVES} alternatives"
+            offered.report(problem, "say what can be done instead")
         _check_class(template, item)
         return template
 
@@ -154,18 +161,14 @@ def _read_phrases(item: SourceItem | None) -> Iterator[tuple[str, str]]:
         if not isinstance(child.value, str):
             child.report(f"`{key}` must be a text", "quote it")
             continue
-        _check_phrase(key, child)
+        try:
+            held = sorted(slot_names(child.value))
+        except ValueError:
+            held = ["?"]
+        if held != sorted(PHRASES[key]):
+            expected = " and ".join(f"`{{{slot}}}`" for slot in PHRASES[key])
+            child.report(f"`{key}` must hold {expected or 'no slot'}, once and no other")
         yield key, child.value
-
-
-def _check_phrase(key: str, item: SourceItem) -> None:
-    try:
-        held = sorted(slot_names(item.value))
-    except ValueError:
-        held = ["?"]
-    if held != sorted(PHRASES[key]):
-        expected = " and ".join(f"`{{{slot}}}`" for slot in PHRASES[key])
-        item.report(f"`{key}` must hold {expected or 'no slot'}, once and no other")
 
 
 def _read_advice(source: SourceItem) -> Iterator[tuple[Advice, str]]:
@@ -191,11 +194,8 @@ def _read_slot(name: str, parent: SourceItem) -> Slot:
     item = parent.value[name]
     item.as_fields(_SLOT, "a slot")
     kind = item.require_word("kind", SlotKind) if isinstance(item.value, dict) else None
-    return Slot(
-        kind=kind or SlotKind.WORDS,
-        evidence=item.optional_text("evidence"),
-        default=item.optional_text("else"),
-    )
+    evidence, default = item.optional_text("evidence"), item.optional_text("else")
+    return Slot(kind or SlotKind.WORDS, evidence, default)
 
 
 def _read_branches(parent: SourceItem, slots: Mapping[str, Slot]) -> Iterator[Branch]:
@@ -213,17 +213,6 @@ def _read_branches(parent: SourceItem, slots: Mapping[str, Slot]) -> Iterator[Br
 
 
 # -- wording ---------------------------------------------------------------------------------
-
-
-def _check_whole(item: SourceItem) -> None:
-    for part in PART_NAMES[:-1]:
-        if isinstance(item.value, dict):
-            item.require_item(part, "a refusal has five parts")
-    offered = item.get("alternatives")
-    items = [] if offered is None else offered.value
-    if offered is not None and isinstance(items, list) and len(items) < MIN_ALTERNATIVES:
-        problem = f"there are fewer than {MIN_ALTERNATIVES} alternatives"
-        offered.report(problem, "say what can be done instead")
 
 
 def _check_class(template: RefusalTemplate, item: SourceItem) -> None:
@@ -276,7 +265,10 @@ class TemplateError(ManyProblemsError):
     """A template file that cannot be used."""
 
 
-class _BuiltinTemplates(Mapping[str, LocaleTemplates]):
+_LocaleMap = Mapping[str, LocaleTemplates]
+
+
+class _BuiltinTemplates(_LocaleMap):
     """The built-in templates, each locale read on first use: most programs need only one."""
 
     def __getitem__(self, locale: str) -> LocaleTemplates:
@@ -291,12 +283,10 @@ class _BuiltinTemplates(Mapping[str, LocaleTemplates]):
         return len(BUILTIN_LOCALES)
 
 
-class _LayeredTemplates(Mapping[str, LocaleTemplates]):
+class _LayeredTemplates(_LocaleMap):
     """Templates layered over others, which are not read for that."""
 
-    def __init__(
-        self, own: Mapping[str, LocaleTemplates], base: Mapping[str, LocaleTemplates]
-    ) -> None:
+    def __init__(self, own: _LocaleMap, base: _LocaleMap) -> None:
         self._own = own
         self._base = base
 
@@ -358,9 +348,8 @@ def parse_templates(
     source = read_source(name, text, TemplateError)
     reader = TemplateReader(default_registry() if registry is None else registry)
     locale = reader.read_locale(source)
-    layer = next(
-        (known.by_locale[one] for one in wider_locales(locale) if one in known.by_locale), None
-    )
+    wider = next((one for one in wider_locales(locale) if one in known.by_locale), None)
+    layer = None if wider is None else known.by_locale[wider]
     templates = reader.read_locale_templates(source, locale, layer)
     whole = templates if layer is None else templates.layered_over(layer)
     source.raise_problems(TemplateError)

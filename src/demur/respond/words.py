@@ -76,9 +76,7 @@ class GracefulRefusal(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def parts(self) -> FiveParts:
         """The five parts alone."""
-        return FiveParts(
-            self.acknowledgment, self.boundary, self.reason, self.alternatives, self.engagement
-        )
+        return FiveParts(*(getattr(self, part) for part in FiveParts._fields))
 
     def __str__(self) -> str:
         return self.text
@@ -127,7 +125,11 @@ def compose_words(
     Raises:
         InputError: No text has a slot of a name that was given.
     """
-    _check_slots(slots, templates)
+    for name in slots:
+        if not templates.has_slot(name):
+            known = set(templates.slots).union(*(one.slots for one in templates.templates.values()))
+            hint = did_you_mean(str(name), known) or f"one of {', '.join(sorted(known))}"
+            raise InputError(f"unknown slot `{name}`", help=hint)
     template = select_template(templates, case)
     lists = _collect_lists(case, templates, template, resources)
     filled = {
@@ -136,20 +138,11 @@ def compose_words(
         if (value := fill_slot(slot, slots.get(name), case.evidence, templates.phrases)) is not None
     }
     conditions = {*filled, *(name for name, items in lists._asdict().items() if items)}
-    if case.held_answer:
-        conditions.add("held_answer")
+    conditions |= {"held_answer"} if case.held_answer else set()
     defaults = {name: slot.default or "" for name, slot in template.slots.items()}
     wording = _choose(template, templates, conditions)
     composer = _WordComposer(templates, wording, {**defaults, **filled}, lists)
     return composer.build_refusal(case, template, filled)
-
-
-def _check_slots(slots: Mapping[str, object], templates: LocaleTemplates) -> None:
-    for name in slots:
-        if not templates.has_slot(name):
-            known = set(templates.slots).union(*(one.slots for one in templates.templates.values()))
-            hint = did_you_mean(str(name), known) or f"one of {', '.join(sorted(known))}"
-            raise InputError(f"unknown slot `{name}`", help=hint)
 
 
 def _collect_lists(
@@ -165,10 +158,8 @@ def _collect_lists(
     # INVARIANT: under a hard block the words name no condition that would lift it.
     if case.is_hard:
         return _ListedItems()
-    return _ListedItems(
-        _names(case, case.missing, templates),
-        _names(case, case.constraints, templates),
-    )
+    constraints = _names(case, case.constraints, templates)
+    return _ListedItems(_names(case, case.missing, templates), constraints)
 
 
 def _names(case: RefusalCase, names: Iterable[str], templates: LocaleTemplates) -> tuple[str, ...]:
@@ -235,7 +226,7 @@ class _WordComposer:
     def list_blocks(self) -> Iterator[str]:
         for name, lines in self.lists._asdict().items():
             if lines:
-                yield "\n".join([self.templates.phrases[name], *(f"- {line}" for line in lines)])
+                yield "\n- ".join([self.templates.phrases[name], *lines])
 
     def full_text(self, *, help_first: bool) -> str:
         first, offer = self.part_text("acknowledgment"), self.offer_sentence()
@@ -257,6 +248,7 @@ class _WordComposer:
         self, case: RefusalCase, template: RefusalTemplate, filled: Mapping[str, str]
     ) -> GracefulRefusal:
         used = set(slot_names(f"{self.wording.boundary}{self.wording.reason}"))
+        way = self.part_text("how_to_proceed")
         return GracefulRefusal(
             text=self.full_text(help_first=template.resources),
             acknowledgment=self.part_text("acknowledgment"),
@@ -265,16 +257,13 @@ class _WordComposer:
             alternatives=self.alternative_texts(),
             engagement=self.part_text("engagement"),
             what_can_be_done_now=self.current_options(),
-            how_to_proceed=self.part_text("how_to_proceed")
-            or self.templates.advice[case.next_step],
+            how_to_proceed=way or self.templates.advice[case.next_step],
             next_step=case.next_step,
             code=case.code,
             refusal_class=case.group.refusal_class,
             line=case.line,
             locale=self.templates.locale,
             template=template.id,
-            missing=self.lists.missing,
-            constraints=self.lists.constraints,
-            resources=self.lists.resources,
+            **self.lists._asdict(),
             facts=(*(value for name, value in filled.items() if name in used), *chain(*self.lists)),
         )

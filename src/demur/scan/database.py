@@ -70,9 +70,8 @@ class SearchWindow(NamedTuple):
         # One more byte on either side, so that word boundaries match correctly.
         first = max(self.start - 1, 0)
         part = self.data[first : self.end + pattern.width + 1]
-        for found in compile_searcher(pattern.expression).finditer(
-            part, max(self.start, 0) - first
-        ):
+        begin = max(self.start, 0) - first
+        for found in compile_searcher(pattern.expression).finditer(part, begin):
             start, end = found.span()
             if start + first >= self.end:
                 return
@@ -90,6 +89,8 @@ _REMEMBERED = 1 << 20
 _MAX_STRETCHES = 8
 
 _Stretch = tuple[int, int]
+_Places = dict[int, list[_Stretch]]
+_Expressions = Sequence[bytes]
 
 
 class ScanEngine(Protocol):
@@ -153,28 +154,21 @@ class PatternDatabase:
     def _compile(self) -> "_CompiledPatterns":
         with self._lock:
             if self._compiled is None:
-                self._compiled = _compile_patterns(
-                    self.patterns,
-                    self._engine_type or choose_engine(),
-                    presence_only=self._presence_only,
-                )
+                engine, vague = self._engine_type or choose_engine(), self._presence_only
+                self._compiled = _compile_patterns(self.patterns, engine, presence_only=vague)
             return self._compiled
 
     def find_candidates(self, data: bytes) -> "ScanCandidates":
         """Return which patterns may match in folded text, and where they may begin."""
         # INVARIANT: the engine decides the speed and never the result.
-        places: dict[int, list[_Stretch]] = {}
-        if len(data) <= self._chunk:
-            self._scan(data, _ScanBlock(0, len(data), 0), places)
-        else:
-            for start in range(0, len(data), self._chunk):
-                stop = min(start + self._chunk, len(data))
-                block = _ScanBlock(start, stop, max(start - 1, 0))
-                part = data[block.first : block.stop + self.width + 1]
-                self._scan(part, block, places)
+        places: _Places = {}
+        for start in range(0, len(data) or 1, self._chunk):
+            stop = min(start + self._chunk, len(data))
+            block = _ScanBlock(start, stop, max(start - 1, 0))
+            self._scan(data[block.first : stop + self.width + 1], block, places)
         return ScanCandidates(self.patterns, data, places)
 
-    def _scan(self, part: bytes, block: "_ScanBlock", places: dict[int, list[_Stretch]]) -> None:
+    def _scan(self, part: bytes, block: "_ScanBlock", places: _Places) -> None:
         """Add the places where patterns may begin in one block."""
         engine, under = self._compile()
         found = engine.find_matching(part)
@@ -216,9 +210,7 @@ class ScanCandidates:
 
     __slots__ = ("_data", "_known", "_patterns", "candidates")
 
-    def __init__(
-        self, patterns: Sequence[Pattern], data: bytes, places: dict[int, list[_Stretch]]
-    ) -> None:
+    def __init__(self, patterns: Sequence[Pattern], data: bytes, places: _Places) -> None:
         self.candidates = places
         self._patterns = patterns
         self._data = data
@@ -266,6 +258,5 @@ def _compile_patterns(
     under: list[list[tuple[int, frozenset[int]]]] = [[] for _ in numbers]
     for index, (first, *others) in enumerate(needs):
         under[first].append((index, frozenset(others)))
-    return _CompiledPatterns(
-        engine_type(list(numbers), presence_only=vague), tuple(map(tuple, under))
-    )
+    engine = engine_type(list(numbers), presence_only=vague)
+    return _CompiledPatterns(engine, tuple(map(tuple, under)))

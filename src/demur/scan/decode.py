@@ -155,6 +155,10 @@ _MIN_DECODED = 6
 _GLANCE = 256
 
 
+_ReadMatch = Callable[[re.Match[str]], str | None]
+_Decoder = Callable[[str], Iterator[TextPatch]]
+
+
 def _decode_text(raw: bytes) -> str:
     """Return the bytes as text; empty if they are no text."""
     if len(raw) < _MIN_DECODED:
@@ -193,11 +197,8 @@ def _begins_as_text(raw: bytes) -> bool:
     """Return whether the bytes may be the beginning of a text."""
     if raw[1::2].count(0) > len(raw) // 3:
         return True
-    controls = len(raw) - len(raw.translate(None, _CONTROLS))
-    return controls <= len(raw) // 20 and _is_utf8_prefix(raw)
-
-
-def _is_utf8_prefix(raw: bytes) -> bool:
+    if len(raw) - len(raw.translate(None, _CONTROLS)) > len(raw) // 20:
+        return False
     try:
         raw.decode()
     except UnicodeDecodeError as error:
@@ -210,14 +211,11 @@ def _decode_hex(text: str) -> Iterator[TextPatch]:
     if not _HEX_DIGITS.search(text):
         return
     for found in _HEX.finditer(text):
-        decoded = _decode_text(binascii.unhexlify(_NOT_HEX.sub("", found[0])))
-        if decoded:
+        if decoded := _decode_text(binascii.unhexlify(_NOT_HEX.sub("", found[0]))):
             yield TextPatch(found.start(), found.end(), decoded, "hex")
 
 
-def _decode_each(
-    pattern: re.Pattern[str], read: Callable[[re.Match[str]], str | None], via: str
-) -> Callable[[str], Iterator[TextPatch]]:
+def _decode_each(pattern: re.Pattern[str], read: _ReadMatch, via: str) -> _Decoder:
     """Return a decoder that reads each match of a pattern by itself."""
 
     def decode(text: str) -> Iterator[TextPatch]:
@@ -261,17 +259,14 @@ def decode_leet(text: str, one: str = "i") -> Iterator[TextPatch]:
         word = whole.rstrip("!|")
         if word.isdigit() or word.isalpha():
             continue
-        read = (_read_ones(word) if "1" in word else word).translate(table)
+        doubled = word.replace("11", "ll")
+        ended = doubled[:-1] + "l" if doubled.endswith("1") else doubled
+        read = (
+            ("i" + ended[1:] if ended.startswith("1") else ended) if "1" in word else word
+        ).translate(table)
         if read.isalpha():
             start = found.start("word")
             yield TextPatch(start, start + len(word), read, "leet")
-
-
-def _read_ones(word: str) -> str:
-    """Return the word with each 1 whose letter its place shows: `1s`, `a11`, `evi1`."""
-    doubled = word.replace("11", "ll")
-    ended = doubled[:-1] + "l" if doubled.endswith("1") else doubled
-    return "i" + ended[1:] if ended.startswith("1") else ended
 
 
 def _decode_smuggled(text: str) -> Iterator[TextPatch]:
@@ -293,12 +288,9 @@ def _decode_zero_width(run: str) -> str:
     if len(sorts) != 2:
         return ""
     size = len(run) // 8
-    for zero, one in ("01", "10"):
-        bits = run.replace(sorts[0], zero).replace(sorts[1], one)
-        raw = int(bits[: size * 8], 2).to_bytes(size, "big")
-        if decoded := _decode_text(raw):
-            return decoded
-    return ""
+    readings = (run.replace(sorts[0], zero).replace(sorts[1], one) for zero, one in ("01", "10"))
+    raws = (int(bits[: size * 8], 2).to_bytes(size, "big") for bits in readings)
+    return next(filter(None, map(_decode_text, raws)), "")
 
 
 def decode_rot13(text: str) -> str:
@@ -317,7 +309,7 @@ _TURNED = _LETTERS[13:] + _LETTERS[:13]
 _ROT13 = bytes.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
 
 # In order of precedence, where two decoders match the same text.
-DECODERS: dict[str, Callable[[str], Iterator[TextPatch]]] = {
+DECODERS: dict[str, _Decoder] = {
     "smuggled": _decode_smuggled,
     "escape": _decode_each(_ESCAPE, _read_escape, "escape"),
     "hex": _decode_hex,
@@ -356,9 +348,7 @@ _TELLTALE = {
 _FINAL_ENCODINGS = frozenset({"leet", "spaced"})
 _WHOLE_TEXT_ENCODINGS = frozenset({"rot13", "reversed"})
 _KINDS = tuple(_TELLTALE)
-_TELLTALE_DATABASE = PatternDatabase(
-    [parse_pattern(pattern) for pattern in _TELLTALE.values()], presence_only=True
-)
+_TELLTALE_DATABASE = PatternDatabase(map(parse_pattern, _TELLTALE.values()), presence_only=True)
 
 
 class DecodedReading(NamedTuple):
@@ -379,11 +369,9 @@ def _decode_level(
     found = _TELLTALE_DATABASE.find_candidates(folded.data).candidates
     if not found and not folded.hidden:
         return
-    kinds = {_KINDS[index] for index in found}
+    kinds = {_KINDS[index] for index in found} | ({"smuggled"} if folded.hidden else set())
     if "base64" in kinds:
         kinds.add("hex")
-    if folded.hidden:
-        kinds.add("smuggled")
     for view in _decode_views(text, kinds, parent):
         reading = DecodedReading(view, fold_text(view.text))
         yield reading
@@ -395,11 +383,8 @@ def _decode_views(text: str, kinds: set[str], parent: DecodedView | None) -> Ite
     chosen = [decoder(text) for kind, decoder in DECODERS.items() if kind in kinds]
     if chosen and (view := apply_patches(text, chain(*chosen), parent)):
         yield view
-    if (
-        "leet" in kinds
-        and "1" in text
-        and (view := apply_patches(text, decode_leet(text, "l"), parent))
-    ):
+    leet = decode_leet(text, "l") if "leet" in kinds and "1" in text else ()
+    if view := apply_patches(text, leet, parent):
         yield view
     if parent is not None and any(part.via in _WHOLE_TEXT_ENCODINGS for part in parent.parts):
         return
@@ -410,7 +395,5 @@ def _decode_views(text: str, kinds: set[str], parent: DecodedView | None) -> Ite
 
 
 def _whole_view(read: str, via: str, parent: DecodedView | None) -> DecodedView:
-    size = len(read)
-    return DecodedView(
-        read, (ViewPart(0, size, 0, size, via, backwards=via == "reversed"),), parent
-    )
+    part = ViewPart(0, len(read), 0, len(read), via, backwards=via == "reversed")
+    return DecodedView(read, (part,), parent)

@@ -106,11 +106,9 @@ def to_regex(node: PatternNode) -> bytes:
 
 
 def _group_regex(part: PatternNode) -> bytes:
-    text = to_regex(part)
-    single = isinstance(part, OneOfNode | ChoiceNode) or (
-        isinstance(part, LiteralNode) and len(part.text) == 1
-    )
-    return text if single else b"(?:" + text + b")"
+    letter = isinstance(part, LiteralNode) and len(part.text) == 1
+    single = letter or isinstance(part, OneOfNode | ChoiceNode)
+    return to_regex(part) if single else b"(?:" + to_regex(part) + b")"
 
 
 def _escape_byte(byte: int) -> bytes:
@@ -178,11 +176,10 @@ class _PatternParser:
         self.depth = 0
 
     def fail(
-        self, problem: str, help_text: str | None = None, position: int | None = None
+        self, problem: str, remedy: str | None = None, position: int | None = None
     ) -> NoReturn:
-        raise PatternError(
-            problem, position=self.position if position is None else position, help=help_text
-        )
+        place = self.position if position is None else position
+        raise PatternError(problem, position=place, help=remedy)
 
     def peek(self) -> str:
         return self.source[self.position : self.position + 1]
@@ -227,9 +224,8 @@ class _PatternParser:
             self.fail("`\\b` cannot be repeated")
         least, most = self.parse_count(part)
         if self.peek() in {"?", "+", "*", "{"} and not _NAME.match(self.source, self.position):
-            self.fail(
-                f"`{self.peek()}` cannot follow a repeat", "every match is taken at its longest"
-            )
+            problem = f"`{self.peek()}` cannot follow a repeat"
+            self.fail(problem, "every match is taken at its longest")
         node = RepeatNode(part, least, most)
         if _count_repeats(node) > _MAX_REPEATS:
             self.fail(f"repeats multiply to more than {_MAX_REPEATS}", _BOUNDED, position=start)
@@ -248,9 +244,7 @@ class _PatternParser:
         least, comma, most = text.partition(",")
         self.position += len(text) + 1
         if not closed or not least.isdecimal() or not text.isascii():
-            self.fail(
-                "a repeat is `{m}` or `{m,n}`", "write `\\{` for the character", position=start
-            )
+            self.fail("a repeat is `{m}` or `{m,n}`", "write `\\{` for the character", start)
         if comma and not most.isdecimal():
             self.fail(f"`{{{text}}}` has no upper bound", "write `{m,n}`", position=start)
         low, high = int(least[:9]), int((most or least)[:9])
@@ -308,32 +302,25 @@ class _PatternParser:
         raise self.make_escape_error(character)
 
     def make_escape_error(self, character: str) -> PatternError:
-        position = self.position - 2
         if character in {"n", "r", "t", "f", "v"}:
-            problem, help_text = (
-                f"`\\{character}` can never match",
-                "white space is one space: `\\s`",
-            )
+            problem = f"`\\{character}` can never match"
+            help_text = "white space is one space: `\\s`"
         elif character.isdigit():
             problem, help_text = "back-references are not in the grammar", "write the words out"
         elif not character:
             problem, help_text = "the pattern ends in a `\\`", "write `\\\\` for the character"
         else:
-            problem, help_text = (
-                f"`\\{character}` is not in the grammar",
-                "classes are `\\b \\s \\d \\w`",
-            )
-        return PatternError(problem, position=position, help=help_text)
+            problem = f"`\\{character}` is not in the grammar"
+            help_text = "classes are `\\b \\s \\d \\w`"
+        return PatternError(problem, position=self.position - 2, help=help_text)
 
     def parse_group(self) -> PatternNode:
         start = self.position - 1
         if self.peek() == "?":
             if not self.source.startswith("?:", self.position):
-                self.fail(
-                    "look-around, flags and named groups are not in the grammar",
-                    "write `(?:...)`; use `unless` for what must not stand near",
-                    position=start,
-                )
+                problem = "look-around, flags and named groups are not in the grammar"
+                help_text = "write `(?:...)`; use `unless` for what must not stand near"
+                self.fail(problem, help_text, start)
             self.position += 2
         self.depth += 1
         if self.depth > _MAX_GROUP_DEPTH:
@@ -352,9 +339,7 @@ class _PatternParser:
         words: list[PatternNode] = []
         while self.peek() != "]":
             if not self.peek():
-                self.fail(
-                    "this `[` is never closed", "write `\\[` for the character", position=start
-                )
+                self.fail("this `[` is never closed", "write `\\[` for the character", start)
             member = self.parse_member()
             if isinstance(member, OneOfNode):
                 members |= member.members
@@ -367,13 +352,10 @@ class _PatternParser:
             self.fail("a negated class holds ASCII alone", position=start)
         if not members and not words:
             self.fail("the class is empty", position=start)
-        if negated:
-            return OneOfNode(_EVERY - members)
-        return (
-            ChoiceNode((*([OneOfNode(frozenset(members))] if members else []), *words))
-            if words
-            else (OneOfNode(frozenset(members)))
-        )
+        node = OneOfNode(_EVERY - members if negated else frozenset(members))
+        if not words:
+            return node
+        return ChoiceNode((node, *words) if members else tuple(words))
 
     def parse_member(self) -> OneOfNode | LiteralNode:
         if self.peek() != "\\":

@@ -84,15 +84,14 @@ def save_cached(folder: Path, key: str, payload: bytes) -> None:
         except OSError:
             Path(name).unlink(missing_ok=True)
             return
-        _discard_oldest(folder)
+        kept = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime)
+        for path in kept[:-_MAX_FILES]:
+            path.unlink(missing_ok=True)
 
 
 def _is_own_file(status: os.stat_result) -> bool:
-    return (
-        stat.S_ISREG(status.st_mode)
-        and status.st_uid == os.geteuid()
-        and not status.st_mode & _WRITABLE_BY_OTHERS
-    )
+    own = status.st_uid == os.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS
+    return own and stat.S_ISREG(status.st_mode)
 
 
 def _is_private_folder(folder: Path) -> bool:
@@ -102,17 +101,10 @@ def _is_private_folder(folder: Path) -> bool:
         return False
     for above in folder.resolve().parents:
         status = above.stat()
-        if status.st_uid not in {0, os.geteuid()}:
-            return False
-        if status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
+        open_folder = status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX
+        if open_folder or status.st_uid not in {0, os.geteuid()}:
             return False
     return True
-
-
-def _discard_oldest(folder: Path) -> None:
-    kept = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime)
-    for path in kept[:-_MAX_FILES]:
-        path.unlink(missing_ok=True)
 
 
 _EXACT = hyperscan.HS_FLAG_DOTALL
@@ -159,7 +151,13 @@ class HyperscanEngine:
         """Return the database for the expressions, from the cache or compiled."""
         folder = cache_folder()
         flags = [_ONCE if i in self._presence_only else _EXACT for i in range(len(expressions))]
-        key = _cache_key(expressions, flags)
+        probe = hyperscan.Database(mode=_MODE)
+        probe.compile(expressions=[b"probe"], ids=[0], elements=1, flags=_EXACT)
+        about = f"{version('hyperscan')} {probe.info()!r} {platform.machine()} {flags}"
+        parts = hashlib.sha256()
+        for part in (about.encode(), *expressions):
+            parts.update(b"%d:" % len(part) + part)
+        key = parts.hexdigest()
         kept = load_cached(folder, key) if folder else None
         if kept is not None:
             try:
@@ -199,25 +197,10 @@ def _record_match(index: int, _start: int, end: int, _flags: int, found: Any) ->
 def _compile(expressions: list[bytes], flags: list[int]) -> "hyperscan.Database | None":
     """Return a database of the expressions with a flag; None if hyperscan refuses."""
     used = [index for index, flag in enumerate(flags) if flag]
+    chosen, marks = [expressions[index] for index in used], [flags[index] for index in used]
     database = hyperscan.Database(mode=_MODE)
     try:
-        database.compile(
-            expressions=[expressions[index] for index in used],
-            ids=used,
-            elements=len(used),
-            flags=[flags[index] for index in used],
-        )
+        database.compile(expressions=chosen, ids=used, elements=len(used), flags=marks)
     except hyperscan.error:
         return None
     return database
-
-
-def _cache_key(expressions: list[bytes], flags: list[int]) -> str:
-    """Return a cache key for these expressions and this version of the library."""
-    probe = hyperscan.Database(mode=_MODE)
-    probe.compile(expressions=[b"probe"], ids=[0], elements=1, flags=_EXACT)
-    about = f"{version('hyperscan')} {probe.info()!r} {platform.machine()} {flags}"
-    parts = hashlib.sha256()
-    for part in (about.encode(), *expressions):
-        parts.update(b"%d:" % len(part) + part)
-    return parts.hexdigest()

@@ -156,9 +156,7 @@ def _with_edges(parts: tuple[PatternNode, ...]) -> Iterator[PatternNode]:
 def _analyze_repeat(part: _NodeNeeds, min_count: int, max_count: int) -> _NodeNeeds:
     if max_count == 1 and part.texts is not None:
         return part if min_count else _NodeNeeds(part.texts | {b""})
-    if min_count == 0:
-        return _NO_NEEDS
-    return _NodeNeeds(None, _collect_clauses(part))
+    return _NodeNeeds(None, _collect_clauses(part)) if min_count else _NO_NEEDS
 
 
 def _analyze_sequence(parts: list[_NodeNeeds]) -> _NodeNeeds:
@@ -174,17 +172,15 @@ def _analyze_sequence(parts: list[_NodeNeeds]) -> _NodeNeeds:
         whole = False
         found += [*_collect_clauses(_NodeNeeds(texts)), *part.clauses]
         texts = part.texts or frozenset({b""})
-    if whole:
-        return _NodeNeeds(texts)
-    return _NodeNeeds(None, (*found, *_collect_clauses(_NodeNeeds(texts))))
+    last = _NodeNeeds(texts)
+    return last if whole else _NodeNeeds(None, (*found, *_collect_clauses(last)))
 
 
 def _join(before: frozenset[bytes], after: frozenset[bytes] | None) -> frozenset[bytes] | None:
     if after is None or len(before) * len(after) > _MAX_TEXTS:
         return None
-    joined = frozenset(
-        (first + last).replace(_WORD_EDGE * 2, _WORD_EDGE) for first in before for last in after
-    )
+    pairs = (first + last for first in before for last in after)
+    joined = frozenset(pair.replace(_WORD_EDGE * 2, _WORD_EDGE) for pair in pairs)
     return joined if all(len(text) <= _MAX_WORD_LENGTH for text in joined) else None
 
 
@@ -283,8 +279,7 @@ def _core_text_rate(text: bytes) -> float:
     if len(words) > 1:
         return min(map(_core_word_rate, words)) * _CORE_PHRASE_FACTOR
     # As a whole word, even a few letters are rare.
-    padded = words[0].ljust(_LONG_WORD) if is_whole_word(text) else words[0]
-    return _core_word_rate(padded)
+    return _core_word_rate(words[0].ljust(_LONG_WORD) if is_whole_word(text) else words[0])
 
 
 def _core_word_rate(word: bytes) -> float:

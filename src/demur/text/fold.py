@@ -148,24 +148,17 @@ def _fold_unit(character: str) -> str:
 
 def _encode_other(character: str, category: str) -> str:
     """Return the form of a character without an ASCII counterpart."""
-    if category[0] in "LMN" and ord(character) < _LONG:
-        return _word_form(ord(character))
-    return character.encode("utf-8", "surrogatepass").decode("latin-1")
-
-
-def _word_form(point: int) -> str:
-    if point < _SHORT:
-        lead, rest = divmod(point, _BASE**2)
-        return _LEADS[lead] + _trail_digits(rest, 2)
-    return _LEADS[-1] + _trail_digits(point, 4)
+    point = ord(character)
+    if category[0] not in "LMN" or point >= _LONG:
+        return character.encode("utf-8", "surrogatepass").decode("latin-1")
+    if point >= _SHORT:
+        return _LEADS[-1] + _trail_digits(point, 4)
+    return _LEADS[point // _BASE**2] + _trail_digits(point % _BASE**2, 2)
 
 
 def _trail_digits(number: int, count: int) -> str:
-    digits = []
-    for _ in range(count):
-        number, digit = divmod(number, _BASE)
-        digits.append(_TRAILS[digit])
-    return "".join(reversed(digits))
+    places = reversed(range(count))
+    return "".join(_TRAILS[number // _BASE**place % _BASE] for place in places)
 
 
 FOLD_TABLE = _FoldTable()
@@ -198,9 +191,7 @@ _CAPITAL = re.compile("(?<=[A-Za-z])[{0}]|[{0}](?=[A-Za-z])".format("".join(GREE
 _LATIN = tuple(FOLD_TABLE[point].encode("latin-1") for point in range(256))
 _LATIN_LONG = {number: form for number, form in enumerate(_LATIN) if len(form) > 1}
 _LATIN_GONE = bytes(number for number, form in enumerate(_LATIN) if not form)
-_LATIN_TABLE = b"".join(
-    form if len(form) == 1 else bytes([number]) for number, form in enumerate(_LATIN)
-)
+_LATIN_TABLE = bytes(form[0] if len(form) == 1 else code for code, form in enumerate(_LATIN))
 _NOT_LONG = bytes(number for number in range(256) if number not in _LATIN_LONG)
 
 _Offset = tuple[int, bool]

@@ -170,11 +170,10 @@ def split_windows(text: str) -> list[tuple[int, str]]:
 
 def read_answer(text: str) -> ParsedAnswer:
     """Return the sentences of `text`. Works on any string."""
-    truncated = len(text) > ANSWER_HEAD + ANSWER_TAIL
     sentences: list[AnswerSentence] = []
-    code = False
-    quotes = 0
-    for offset, window in split_windows(text):
+    code, quotes = False, 0
+    windows = split_windows(text)
+    for offset, window in windows:
         prose = _strip_fence(_blank_reasoning(window))
         if "```" in prose or "~~~" in prose:
             prose, count = _FENCE.subn(lambda found: " " * len(found[0]), prose)
@@ -185,7 +184,7 @@ def read_answer(text: str) -> ParsedAnswer:
             quotes += count
         sentences.extend(_split_sentences(plain, offset))
     earlier, last = _split_voices(sentences)
-    return ParsedAnswer(tuple(last), truncated, code, quotes, tuple(earlier))
+    return ParsedAnswer(tuple(last), len(windows) > 1, code, quotes, tuple(earlier))
 
 
 def _split_voices(sentences: _Sentences) -> tuple[_Sentences, _Sentences]:
@@ -205,9 +204,7 @@ def _blank_reasoning(window: str) -> str:
     """Return the window with the model's reasoning blanked."""
     if "</" not in window:
         return window
-    end = 0
-    for found in _THOUGHT_END.finditer(window):
-        end = found.end()
+    end = max((found.end() for found in _THOUGHT_END.finditer(window)), default=0)
     return " " * end + window[end:] if window[end:].strip() else window
 
 
@@ -227,10 +224,9 @@ def _strip_outer_quotes(prose: str) -> str:
     """Return the prose without quotation marks around the whole of it."""
     bare = prose.strip()
     if len(bare) > 2 and bare[0] in '"\u201c\u00ab\u300c' and bare[-1] in '"\u201d\u00bb\u300d':
-        start = prose.index(bare[0])
         inner = bare[1:-1]
         if not any(mark in inner for mark in '"\u201c\u201d\u00ab\u300c'):
-            return " " * (start + 1) + inner
+            return " " * (prose.index(bare[0]) + 1) + inner
     return prose
 
 
@@ -250,14 +246,11 @@ def _split_sentences(prose: str, offset: int) -> Iterator[AnswerSentence]:
     for line in _LINE.finditer(prose):
         begin, last = line.span()
         item = _ITEM.match(prose, begin, last)
-        if item is not None:
-            begin = item.end()
+        begin = begin if item is None else item.end()
         who = _SPEAKER.match(prose, begin, last)
-        if who is not None:
-            name = who[0].strip()
-            if _REFUSING_LABEL.search(name) is None:
-                begin = who.end()
-                speaker = speaker if name.rstrip(" :").lower() in _LABELS else name
+        if who is not None and _REFUSING_LABEL.search(name := who[0].strip()) is None:
+            begin = who.end()
+            speaker = speaker if name.rstrip(" :").lower() in _LABELS else name
         for piece in _SENTENCE.finditer(prose, begin, last):
             start, end = piece.span(1)
             if end - start >= _MIN_SENTENCE:  # -1 to -1 where there is no letter
