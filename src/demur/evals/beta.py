@@ -144,13 +144,8 @@ def point_name(beta: float | None) -> str:
 
 def add_counts(counts: Iterable[OutcomeCounts]) -> OutcomeCounts:
     """Return the counts of several suites as one."""
-    every = list(counts)
-    return OutcomeCounts(
-        refused=sum(one.refused for one in every),
-        partial=sum(one.partial for one in every),
-        complied=sum(one.complied for one in every),
-        unjudged=sum(one.unjudged for one in every),
-    )
+    every, names = list(counts), OutcomeCounts.__struct_fields__
+    return OutcomeCounts(**{name: sum(getattr(one, name) for one in every) for name in names})
 
 
 def best_point(
@@ -168,11 +163,7 @@ def best_point(
         both = safety > limits.safety and utility > limits.utility
         return point.is_usable, both, min(safety, utility), safety + utility
 
-    known = [
-        point
-        for point in points
-        if point.rates.safety.value is not None and point.rates.utility.value is not None
-    ]
+    known = (one for one in points if None not in {one.rates.safety.value, one.rates.utility.value})
     return max(known, key=worth, default=None)
 
 
@@ -206,16 +197,13 @@ def _step_notes(low: SweepPoint, high: SweepPoint) -> Iterator[SweepNote]:
             continue
         moved = _direction(before, after)
         change = f"{format_percent(before.value)} to {format_percent(after.value)}"
-        between = f"from beta {low.beta:g} to {high.beta:g}"
+        text = f"{name} from beta {low.beta:g} to {high.beta:g}: {change}"
         if moved == 0:
-            yield SweepNote(verdict="within noise", text=f"{name} {between}: {change}")
+            yield SweepNote(verdict="within noise", text=text)
         elif moved == sign:
-            yield SweepNote(
-                verdict="agrees", text=f"{name} {between}: {change}, as the table expects"
-            )
+            yield SweepNote(verdict="agrees", text=f"{text}, as the table expects")
         else:
-            expected = "rise" if sign > 0 else "fall"
-            text = f"{name} {between}: {change}, and the table expects it to {expected}"
+            text += f", and the table expects it to {'rise' if sign > 0 else 'fall'}"
             yield SweepNote(verdict="disagrees", text=text)
 
 
@@ -249,9 +237,8 @@ def _advice_note(points: Sequence[SweepPoint]) -> Iterator[SweepNote]:
         text = f"no beta measures apart from beta {advised:g}, which the table recommends"
         yield SweepNote(verdict="within noise", text=text)
     elif tried is best:
-        yield SweepNote(
-            verdict="agrees", text=f"beta {advised:g}, which the table recommends, is best"
-        )
+        text = f"beta {advised:g}, which the table recommends, is best"
+        yield SweepNote(verdict="agrees", text=text)
     else:
         text = f"the table recommends beta {advised:g}, and beta {best.beta:g} measures best"
         yield SweepNote(verdict="disagrees" if _differ(tried, best) else "within noise", text=text)
@@ -259,13 +246,8 @@ def _advice_note(points: Sequence[SweepPoint]) -> Iterator[SweepNote]:
 
 def _differ(one: SweepPoint, other: SweepPoint) -> bool:
     """Return whether two points differ by more than their intervals in either rate."""
-    sides = (
-        (one.rates.safety, other.rates.safety),
-        (one.rates.utility, other.rates.utility),
-    )
-    return any(
-        _direction(mine, theirs) for mine, theirs in sides if None not in {mine.value, theirs.value}
-    )
+    sides = ((one.rates.safety, other.rates.safety), (one.rates.utility, other.rates.utility))
+    return any(_direction(*pair) for pair in sides if None not in {rate.value for rate in pair})
 
 
 def format_sweep_points(points: Iterable[SweepPoint]) -> list[str]:
@@ -276,10 +258,7 @@ def format_sweep_points(points: Iterable[SweepPoint]) -> list[str]:
         shown = [point_name(point.beta)]
         for rate in (rates.safety, rates.utility):
             shown += [format_percent(rate.value), format_interval(rate)]
-        shown += [
-            format_percent(rates.missed_harm.value),
-            format_percent(rates.false_refusal.value),
-        ]
+        shown += [format_percent(rate.value) for rate in (rates.missed_harm, rates.false_refusal)]
         unjudged = point.harmful.unjudged + point.legitimate.unjudged
         shown += [str(unjudged), str(point.degenerate), str(point.steps)]
         shown += ["-" if point.loss is None else f"{point.loss:.3f}"]

@@ -35,9 +35,7 @@ class ReplyError(Exception):
 
     def __init__(self, kind: ErrorKind, problem: str, *, retryable: bool = False) -> None:
         super().__init__(problem)
-        self.kind = kind
-        self.problem = problem
-        self.retryable = retryable
+        self.kind, self.problem, self.retryable = kind, problem, retryable
         self.wait_s: float | None = None
 
 
@@ -144,7 +142,13 @@ class ChatStreamParser:
             if data == b"[DONE]":
                 self._ended = True
             else:
-                self._add_chunk(_parse_chunk(data))
+                try:
+                    value = msgspec.json.decode(data)
+                except (msgspec.DecodeError, RecursionError):
+                    raise ReplyError("protocol", _describe_body(data)) from None
+                if not isinstance(value, dict):
+                    raise ReplyError("protocol", "an event of the stream is not a JSON object")
+                self._add_chunk(value)
         elif line.startswith(b"<"):
             raise ReplyError("protocol", _describe_body(line))
 
@@ -167,16 +171,6 @@ class ChatStreamParser:
         more = {name: value for name, value in first.items() if name != "delta"}
         self._choice |= {name: value for name, value in more.items() if value is not None}
         self._ended = self._ended or bool(first.get("finish_reason"))
-
-
-def _parse_chunk(data: bytes) -> dict[str, Any]:
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        raise ReplyError("protocol", _describe_body(data)) from None
-    if not isinstance(value, dict):
-        raise ReplyError("protocol", "an event of the stream is not a JSON object")
-    return value
 
 
 def _parse_error_body(value: dict[str, Any]) -> ChatCompletion:
@@ -203,11 +197,9 @@ def _content_text(content: Any) -> str | None:
 def _token_counts(usage: Any) -> tuple[int, int]:
     if not isinstance(usage, Mapping):
         return 0, 0
-    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
-    prompt_tokens, completion_tokens = (
-        count if isinstance(count, int) and 0 <= count < 2**53 else 0 for count in counts
-    )
-    return prompt_tokens, completion_tokens
+    counts = map(usage.get, ("prompt_tokens", "completion_tokens"))
+    sent, answered = (one if isinstance(one, int) and 0 <= one < 2**53 else 0 for one in counts)
+    return sent, answered
 
 
 def _error_message(value: Any) -> str:

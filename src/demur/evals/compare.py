@@ -144,10 +144,8 @@ def compare_runs(
         sizes = (len(old), len(new))
     common = held.shared + held.not_judged + held.reworded
     if common == held.reworded:
-        raise RunError(
-            f"`{before.folder.name}` and `{after.folder.name}` have no row in common",
-            help="compare runs of one suite",
-        )
+        problem = f"`{before.folder.name}` and `{after.folder.name}` have no row in common"
+        raise RunError(problem, help="compare runs of one suite")
     safety, utility = (held.sums[label].to_side(_SIDE_OF_LABEL[label]) for label in LABELS)
     return RunComparison(
         before=before.folder.name,
@@ -198,16 +196,11 @@ class _ComparisonCounter:
 
 
 def _read_outcomes(run: EvalRun, partials: Partials) -> Mapping[str, Outcome]:
-    return {
-        score.row_id: partials
-        if score.outcome == "partial" and partials != "neither"
-        else score.outcome
-        for score in read_scores(run)
-    }
+    other: Mapping[str, Outcome] = {} if partials == "neither" else {"partial": partials}
+    return {one.row_id: other.get(one.outcome, one.outcome) for one in read_scores(run)}
 
 
-_STATUS_REGRESSED = 3
-_STATUS_UNJUDGED = 6
+_STATUS_REGRESSED, _STATUS_UNJUDGED = 3, 6
 
 
 class RegressionRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,9 +261,8 @@ def _check_side(side: SideComparison, rules: RegressionRules) -> RegressionSide:
     # INVARIANT: a side that lost no more rows than it won has not regressed.
     lost = paired.worse > paired.better and -paired.change >= rules.min_effect
     regressed = lost and p <= rules.alpha
-    return RegressionSide(
-        name=side.name, paired=paired, p=p, regressed=regressed, why=_explain_side(paired, p, rules)
-    )
+    why = _explain_side(paired, p, rules)
+    return RegressionSide(name=side.name, paired=paired, p=p, regressed=regressed, why=why)
 
 
 def _explain_side(paired: PairedChange, p: float, rules: RegressionRules) -> str:

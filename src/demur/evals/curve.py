@@ -57,16 +57,10 @@ def threshold_points(
             label = rows[score.row_id].label
             for tally, threshold in zip(tallies, thresholds, strict=True):
                 tally.add_outcome(label, _outcome_at(score, threshold))
+    rates, series = [tally.rates(partials) for tally in tallies], "detector threshold"
     return tuple(
-        CurvePoint(
-            name=f"{threshold:g}",
-            utility=rates.utility,
-            safety=rates.safety,
-            series="detector threshold",
-        )
-        for threshold, rates in zip(
-            thresholds, (tally.rates(partials) for tally in tallies), strict=True
-        )
+        CurvePoint(name=f"{threshold:g}", utility=one.utility, safety=one.safety, series=series)
+        for threshold, one in zip(thresholds, rates, strict=True)
     )
 
 
@@ -82,8 +76,7 @@ def _outcome_at(score: AnswerScore, threshold: float) -> Outcome:
 
 _WIDTH, _HEIGHT = 640, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 40, 56
-_COLOURS = 6
-_MAX_NAME_LENGTH = 40
+_COLOURS, _MAX_NAME_LENGTH = 6, 40
 CURVE_STYLE = """
 .curve { color-scheme: light dark; font: 13px system-ui, sans-serif; --ink: #1d2330;
   --dim: #5d6678; --line: #d5dae4; --paper: #ffffff; --zone: #dff1e4; --c0: #1f5fbf;
@@ -98,7 +91,7 @@ CURVE_STYLE = """
 """
 
 
-class _PlotArea(NamedTuple):
+class _Plot(NamedTuple):
     """The visible part of the plot: each axis runs from its lower end to 100 %."""
 
     low_x: float
@@ -125,10 +118,8 @@ def curve_svg(
     without both rates are left out.
     """
     drawn = [point for point in points if None not in {point.utility.value, point.safety.value}]
-    frame = _PlotArea(
-        _axis_start([point.utility.low for point in drawn]),
-        _axis_start([point.safety.low for point in drawn]),
-    )
+    lows = ([point.utility.low for point in drawn], [point.safety.low for point in drawn])
+    frame = _Plot(*map(_axis_start, lows))
     names = list(dict.fromkeys(point.series for point in drawn))
     body = [*_draw_axes(frame, thresholds or EvalThresholds(), title)]
     for place, name in enumerate(names):
@@ -150,13 +141,11 @@ def _axis_start(values: Sequence[float | None]) -> float:
     return max(0.0, min(0.8, int(lowest * 10) / 10 - 0.05 * (lowest * 10 % 1 < 0.2)))
 
 
-def _draw_axes(frame: _PlotArea, thresholds: EvalThresholds, title: str) -> Iterator[str]:
+def _draw_axes(frame: _Plot, thresholds: EvalThresholds, title: str) -> Iterator[str]:
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     yield f'<rect class="paper" width="{_WIDTH}" height="{_HEIGHT}"/>'
-    x, y = (
-        frame.x_of(max(thresholds.utility, frame.low_x)),
-        frame.y_of(max(thresholds.safety, frame.low_y)),
-    )
+    x = frame.x_of(max(thresholds.utility, frame.low_x))
+    y = frame.y_of(max(thresholds.safety, frame.low_y))
     yield (
         f'<rect class="zone" x="{x}" y="{_TOP}" width="{round(right - x, 1)}" '
         f'height="{round(y - _TOP, 1)}"><title>where the aims are reached</title></rect>'
@@ -164,23 +153,17 @@ def _draw_axes(frame: _PlotArea, thresholds: EvalThresholds, title: str) -> Iter
     for value in _axis_ticks(frame.low_x):
         x = frame.x_of(value)
         yield f'<line class="grid" x1="{x}" y1="{_TOP}" x2="{x}" y2="{bottom}"/>'
-        yield (
-            f'<text class="dim" x="{x}" y="{bottom + 18}" text-anchor="middle">'
-            f"{100 * value:g}</text>"
-        )
+        place = f'x="{x}" y="{bottom + 18}" text-anchor="middle"'
+        yield f'<text class="dim" {place}>{100 * value:g}</text>'
     for value in _axis_ticks(frame.low_y):
         y = frame.y_of(value)
         yield f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{right}" y2="{y}"/>'
-        yield (
-            f'<text class="dim" x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">'
-            f"{100 * value:g}</text>"
-        )
+        place = f'x="{_LEFT - 8}" y="{y + 4}" text-anchor="end"'
+        yield f'<text class="dim" {place}>{100 * value:g}</text>'
     yield f'<text x="{_LEFT}" y="22" font-weight="600">{escape(one_line(title))}</text>'
     yield f'<text x="{right}" y="{_HEIGHT - 14}" text-anchor="end">utility, %</text>'
-    yield (
-        f'<text x="16" y="{_TOP}" transform="rotate(-90 16 {_TOP})" text-anchor="end">'
-        "safety, %</text>"
-    )
+    place = f'x="16" y="{_TOP}" transform="rotate(-90 16 {_TOP})" text-anchor="end"'
+    yield f"<text {place}>safety, %</text>"
 
 
 def _axis_ticks(low: float) -> list[float]:
@@ -190,7 +173,7 @@ def _axis_ticks(low: float) -> list[float]:
 
 
 def _draw_series(
-    frame: _PlotArea, name: str, points: Sequence[CurvePoint], colour: int
+    frame: _Plot, name: str, points: Sequence[CurvePoint], colour: int
 ) -> Iterator[str]:
     ink = f"var(--c{colour})"
     places = [(_point_position(frame, point), point) for point in points]
@@ -210,7 +193,7 @@ def _draw_series(
         yield f'<circle cx="{x}" cy="{y}" r="5" fill="{ink}"/></g>'
 
 
-def _draw_labels(frame: _PlotArea, points: Sequence[CurvePoint]) -> Iterator[str]:
+def _draw_labels(frame: _Plot, points: Sequence[CurvePoint]) -> Iterator[str]:
     """Yield the labels of points; points at one position share a label, and none overlap."""
     named: dict[tuple[float, float], dict[str, list[str]]] = {}
     for point in points:
@@ -219,7 +202,7 @@ def _draw_labels(frame: _PlotArea, points: Sequence[CurvePoint]) -> Iterator[str
     taken: list[tuple[float, float, float]] = []
     for (x, y), names in named.items():
         left = x > _WIDTH / 2
-        shown = _shorten_label("; ".join(map(_join_names, names.values())))
+        shown = shorten(one_line("; ".join(map(_join_names, names.values()))), _MAX_NAME_LENGTH)
         width = 7.0 * len(shown)
         start = x - 9 - width if left else x + 9
         down = 17.0
@@ -238,9 +221,5 @@ def _join_names(names: Sequence[str]) -> str:
     return ", ".join(unique) if len(unique) < 3 else f"{unique[0]} … {unique[-1]}"
 
 
-def _shorten_label(text: str) -> str:
-    return shorten(one_line(text), _MAX_NAME_LENGTH)
-
-
-def _point_position(frame: _PlotArea, point: CurvePoint) -> tuple[float, float]:
+def _point_position(frame: _Plot, point: CurvePoint) -> tuple[float, float]:
     return frame.x_of(point.utility.value or 0.0), frame.y_of(point.safety.value or 0.0)

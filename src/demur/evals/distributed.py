@@ -72,10 +72,8 @@ def run_distributed(
     target = open_target(spec, **options)
     try:
         with begin_run(suite, target, Path(folder), limit=limit, seed=seed, clock=clock) as work:
-            chunks = iter(lambda: list(islice(work.rows, part_size)), [])
-            parts = (
-                RunPart(msgspec.json.encode(rows), spec, shared, concurrency) for rows in chunks
-            )
+            encoded = map(msgspec.json.encode, iter(lambda: list(islice(work.rows, part_size)), []))
+            parts = (RunPart(rows, spec, shared, concurrency) for rows in encoded)
             _collect_answers(work, engine(answer_part, parts), progress or RunProgress())
             return work.finish_run(clock())
     finally:
@@ -91,9 +89,8 @@ def ray_engine(parts_at_once: int = 4) -> PartEngine:
     try:
         ray: Any = import_module("ray")
     except ImportError as error:
-        raise MissingExtraError(
-            "a distributed run needs the `ray` package", help="pip install ray"
-        ) from error
+        problem = "a distributed run needs the `ray` package"
+        raise MissingExtraError(problem, help="pip install ray") from error
 
     def run(function: Callable[[RunPart], bytes], parts: Iterator[RunPart]) -> Iterator[bytes]:
         if not ray.is_initialized():

@@ -26,9 +26,7 @@ from demur.evals.run_folder import EvalRun
 from demur.evals.suite import EvalSuite
 from demur.gate.clock import Clock, format_timestamp, system_clock
 
-_PIECE_LENGTH = 8
-_MIN_LENGTH = 40
-_MIN_DISTINCT_SHARE = 0.5
+_PIECE_LENGTH, _MIN_LENGTH, _MIN_DISTINCT_SHARE = 8, 40, 0.5
 # Code and tables have many symbols, but a larger share of letters than this.
 _MIN_VISIBLE = 10
 _MIN_WORD_SHARE = 0.4
@@ -209,25 +207,20 @@ def _make_plan(
 
 def _open_sweep(folder: Path, plan: _SweepPlan, now: str) -> BetaSweep:
     """Return the sweep that a folder holds, or a new one in it."""
-    path = folder / SWEEP_FILE
+    path, where = folder / SWEEP_FILE, str(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
             known = msgspec.json.decode(path.read_bytes(), type=BetaSweep)
             if known.plan != plan:
-                raise SweepError(
-                    "the folder holds another sweep",
-                    where=str(folder),
-                    help="resume it with the same options, or give this sweep another folder",
-                )
+                help_text = "resume it with the same options, or give this sweep another folder"
+                raise SweepError("the folder holds another sweep", where=where, help=help_text)
             return known
         if any(folder.iterdir()):
             problem = "the folder is not empty and holds no sweep"
-            raise SweepError(problem, where=str(folder), help="give a new folder")
+            raise SweepError(problem, where=where, help="give a new folder")
     except (OSError, msgspec.MsgspecError) as error:
-        raise SweepError(
-            f"cannot use the folder: {error_reason(error)}", where=str(folder)
-        ) from error
+        raise SweepError(f"cannot use the folder: {error_reason(error)}", where=where) from error
     sweep = BetaSweep(plan=plan, started_at=now)
     write_json(path, sweep, "the sweep", SweepError)
     return sweep
@@ -252,10 +245,8 @@ class _SweepMeter(NamedTuple):
     ) -> SweepPoint:
         """Return the measured point of a model."""
         began = time.monotonic()
-        runs = [
-            await self._run_suite(tuned, suite, folder / suite.name, point_name(beta))
-            for suite in self.suites
-        ]
+        name = point_name(beta)
+        runs = [await self._run(tuned, suite, folder / suite.name, name) for suite in self.suites]
         reports = [make_report(run) for run in runs]
         harmful = add_counts(report.harmful for report in reports)
         legitimate = add_counts(report.legitimate for report in reports)
@@ -264,9 +255,7 @@ class _SweepMeter(NamedTuple):
             harmful=harmful,
             legitimate=legitimate,
             rates=make_rates(harmful, legitimate),
-            degenerate=sum(
-                is_degenerate(answer.text) for run in runs for answer in run.iter_answers()
-            ),
+            degenerate=sum(is_degenerate(one.text) for run in runs for one in run.iter_answers()),
             steps=tuned.steps,
             loss=tuned.loss,
             reward_accuracy=tuned.reward_accuracy,
@@ -274,20 +263,12 @@ class _SweepMeter(NamedTuple):
             eval_s=round(time.monotonic() - began, 3),
         )
 
-    async def _run_suite(
-        self, tuned: TunedModel, suite: EvalSuite, folder: Path, name: str
-    ) -> EvalRun:
+    async def _run(self, tuned: TunedModel, suite: EvalSuite, folder: Path, name: str) -> EvalRun:
         # One prompt at a time: a model uses the whole machine.
         settings = PythonOptions(timeout_s=_ANSWER_TIMEOUT_S, threads=1)
         target = PythonTarget(tuned.answer, settings, name=name)
         try:
-            return await run_suite(
-                suite,
-                target,
-                folder,
-                concurrency=1,
-                limit=self.options.limit,
-                clock=self.clock,
-            )
+            limit, clock = self.options.limit, self.clock
+            return await run_suite(suite, target, folder, concurrency=1, limit=limit, clock=clock)
         finally:
             await target.close()

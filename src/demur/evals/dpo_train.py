@@ -30,19 +30,14 @@ class TrlTuner:
         if not (self._path / "config.json").exists():
             problem = "the folder holds no model"
             raise InputError(problem, where=str(model), help="name a folder with a `config.json`")
-        self._options = options
-        self._chat = chat
-        self._tokenizer = transformers.AutoTokenizer.from_pretrained(
-            str(self._path), local_files_only=True
-        )
+        self._options, self._chat = options, chat
+        load = transformers.AutoTokenizer.from_pretrained
+        self._tokenizer = load(str(self._path), local_files_only=True)
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
         if chat and not self._tokenizer.chat_template:
-            raise InputError(
-                "the model has no chat template",
-                where=str(model),
-                help="write the pairs without `--chat`",
-            )
+            problem = "the model has no chat template"
+            raise InputError(problem, where=str(model), help="write the pairs without `--chat`")
 
     @property
     def name(self) -> str:
@@ -51,9 +46,8 @@ class TrlTuner:
 
     def load_base(self) -> TunedModel:
         """Return the base model, untrained."""
-        return TunedModel(
-            _ModelAnswers(self._load_model(), self._tokenizer, self._options, chat=self._chat)
-        )
+        model = self._load_model()
+        return TunedModel(_ModelAnswers(model, self._tokenizer, self._options, chat=self._chat))
 
     def train_model(self, pairs: Sequence[PreferencePair], beta: float, folder: Path) -> TunedModel:
         """Return the model trained on pairs with a beta."""
@@ -61,9 +55,7 @@ class TrlTuner:
         trainer = trl.DPOTrainer(
             model=self._load_model(),
             args=self._training_config(beta, folder),
-            train_dataset=datasets.Dataset.from_list(
-                [self._training_example(pair) for pair in pairs]
-            ),
+            train_dataset=datasets.Dataset.from_list(list(map(self._training_example, pairs))),
             processing_class=self._tokenizer,
         )
         # The callback prints every step; a sweep shows only its points.
@@ -81,9 +73,8 @@ class TrlTuner:
         )
 
     def _load_model(self) -> Any:
-        return transformers.AutoModelForCausalLM.from_pretrained(
-            str(self._path), local_files_only=True
-        )
+        load = transformers.AutoModelForCausalLM.from_pretrained
+        return load(str(self._path), local_files_only=True)
 
     def _training_config(self, beta: float, folder: Path) -> Any:
         options = self._options
@@ -126,9 +117,7 @@ class _ModelAnswers:
 
     def __init__(self, model: Any, words: Any, options: SweepOptions, *, chat: bool) -> None:
         self._model = model.eval()
-        self._tokenizer = words
-        self._options = options
-        self._chat = chat
+        self._tokenizer, self._options, self._chat = words, options, chat
 
     def __call__(self, prompt: str) -> str:
         """Return the answer to a prompt."""

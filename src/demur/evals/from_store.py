@@ -60,7 +60,7 @@ class StoreSamples(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[SkippedRow, ...] = ()
 
 
-class _LabelledCase(NamedTuple):
+class _Case(NamedTuple):
     """A labelled decision as a row, with the material for its pair."""
 
     row: EvalRow
@@ -95,52 +95,47 @@ def collect_from_store(
         return StoreSamples(labels=len(labels), rows=rows, left_out=tuple(left_out))
     rows = tuple(case.row for case in cases if half_of(case.row, test_share) == "test")
     others = [case for case in cases if half_of(case.row, test_share) == "train"]
-    built = _build_pairs(
-        others, NearTextIndex((row.id, row.prompt) for row in (*rows, *test_rows)), left_out
-    )
-    return StoreSamples(
-        labels=len(labels),
-        rows=rows,
-        pairs=tuple(drop_duplicates(built, left_out)),
-        left_out=tuple(left_out),
-    )
+    near = NearTextIndex((row.id, row.prompt) for row in (*rows, *test_rows))
+    built = tuple(drop_duplicates(_build_pairs(others, near, left_out), left_out))
+    return StoreSamples(labels=len(labels), rows=rows, pairs=built, left_out=tuple(left_out))
 
 
 def _latest_reviews(store: Store, tenant: str | None, since: str) -> list[Label]:
     """Return the latest review of each decision, unless it says that nothing was wrong."""
-    latest: dict[str, Label] = {}
-    for label in store.find_labels(
-        REVIEW_LABEL, (*REVIEW_VALUES, _GOOD_LABEL), tenant=tenant, since=since
-    ):
-        latest[label.decision_id] = label
+    values = (*REVIEW_VALUES, _GOOD_LABEL)
+    labels = store.find_labels(REVIEW_LABEL, values, tenant=tenant, since=since)
+    latest = {label.decision_id: label for label in labels}
     return [label for label in latest.values() if label.value != _GOOD_LABEL]
 
 
 def _build_cases(
     store: Store, labels: Iterable[Label], tenant: str | None, left_out: list[SkippedRow]
-) -> Iterator[_LabelledCase]:
+) -> Iterator[_Case]:
     for label in labels:
         record = store.get(label.decision_id, tenant)
         if record is None:
-            left_out.append(
-                SkippedRow(label.decision_id, "gone", "the decision is not in the store")
-            )
+            why_not = "the decision is not in the store"
+            left_out.append(SkippedRow(label.decision_id, "gone", why_not))
             continue
         prompt = _extract_prompt(record)
         if isinstance(prompt, SkippedRow):
             left_out.append(prompt)
             continue
         why, side = _SIDE_OF_REVIEW[label.value]
+        # The first registered code in the reviewer's note or the decision is the category.
+        registry = default_registry()
+        codes = (*_CODE_PATTERN.findall(label.note), *record.reason_codes)
+        code = next((code for code in codes if code in registry), "")
         row = EvalRow(
             id=record.decision_id,
             prompt=prompt,
             label=side,
-            category=_find_category(record, label),
+            category=code.casefold().removeprefix(_CONTENT_PREFIX)[:200],
             domain=record.action_type[:200],
             language=guess_language(fold_sentence(prompt), builtin_lexicon().common) or "en",
             source=SOURCE,
         )
-        yield _LabelledCase(row, why, label, record)
+        yield _Case(row, why, label, record)
 
 
 def _extract_prompt(record: DecisionRecord) -> str | SkippedRow:
@@ -158,17 +153,7 @@ def _extract_prompt(record: DecisionRecord) -> str | SkippedRow:
     return clean or SkippedRow(name, "no prompt", "the action of the request has no `intent`")
 
 
-def _find_category(record: DecisionRecord, label: Label) -> str:
-    """Return the category of the first registered code in the reviewer's note or the decision."""
-    registry = default_registry()
-    codes = (*_CODE_PATTERN.findall(label.note), *record.reason_codes)
-    code = next((code for code in codes if code in registry), "")
-    return code.casefold().removeprefix(_CONTENT_PREFIX)[:200]
-
-
-def _drop_conflicts(
-    cases: list[_LabelledCase], left_out: list[SkippedRow]
-) -> Iterator[_LabelledCase]:
+def _drop_conflicts(cases: list[_Case], left_out: list[SkippedRow]) -> Iterator[_Case]:
     """Yield each prompt once, and skip prompts whose labels contradict each other."""
     sides: dict[str, set[str]] = {}
     for case in cases:
@@ -179,16 +164,15 @@ def _drop_conflicts(
         if len(sides[prompt]) > 1:
             left_out.append(SkippedRow(case.row.id, "conflict", "labels of this prompt contradict"))
         elif prompt in seen:
-            left_out.append(
-                SkippedRow(case.row.id, "duplicate", "another decision has the same prompt")
-            )
+            why = "another decision has the same prompt"
+            left_out.append(SkippedRow(case.row.id, "duplicate", why))
         else:
             seen.add(prompt)
             yield case
 
 
 def _build_pairs(
-    cases: Iterable[_LabelledCase], near: NearTextIndex, left_out: list[SkippedRow]
+    cases: Iterable[_Case], near: NearTextIndex, left_out: list[SkippedRow]
 ) -> Iterator[PreferencePair]:
     for case in cases:
         name, prompt = case.row.id, case.row.prompt
@@ -202,7 +186,7 @@ def _build_pairs(
             yield pair
 
 
-def _build_pair(case: _LabelledCase) -> PreferencePair | str:
+def _build_pair(case: _Case) -> PreferencePair | str:
     """Return the pair of a decision, or the reason why there is none."""
     row = case.row
     edit = parse_note(case.label.note)
@@ -227,7 +211,7 @@ def _build_pair(case: _LabelledCase) -> PreferencePair | str:
     return PreferencePair(prompt=row.prompt, chosen=chosen.text, rejected=rejected, meta=meta)
 
 
-def _choose_rejected(case: _LabelledCase) -> tuple[str | None, str]:
+def _choose_rejected(case: _Case) -> tuple[str | None, str]:
     """Return the answer to avoid: the refusal's own words, or a compliant template."""
     if case.why == "missed_harm":
         text = compliant_template(case.row.prompt, case.row.language)

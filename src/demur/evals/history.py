@@ -79,11 +79,8 @@ def read_history(
             name = path.relative_to(place).as_posix()
             entries.append(_make_entry(path.name if name == "." else name, report))
     if not entries and not problems:
-        raise InputError(
-            "the folder holds no such run",
-            where=str(folder),
-            help="`demur eval run --out` makes one",
-        )
+        help_text = "`demur eval run --out` makes one"
+        raise InputError("the folder holds no such run", where=str(folder), help=help_text)
     ordered = sorted(entries, key=lambda entry: (entry.started_at, entry.run))
     return RunHistory(
         folder=str(folder),

@@ -48,7 +48,7 @@ class ConnectionPool(httpx.AsyncBaseTransport):
     """
 
     def __init__(self) -> None:
-        self._free: dict[tuple[str, str, int], list[_PooledConnection]] = {}
+        self._free: dict[tuple[str, str, int], list[_Connection]] = {}
         self._context: ssl.SSLContext | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -75,7 +75,7 @@ class ConnectionPool(httpx.AsyncBaseTransport):
         for connection in connections:
             await connection.wait_closed()
 
-    async def _acquire(self, url: httpx.URL) -> "_PooledConnection":
+    async def _acquire(self, url: httpx.URL) -> "_Connection":
         port = url.port or (443 if url.scheme == "https" else 80)
         free = self._free.setdefault((url.scheme, url.host, port), [])
         while free:
@@ -90,24 +90,19 @@ class ConnectionPool(httpx.AsyncBaseTransport):
             reader, writer = await asyncio.open_connection(url.host, port, ssl=secure)
         except OSError as error:
             raise httpx.ConnectError(error_reason(error)) from error
-        return _PooledConnection(reader, writer, free)
+        return _Connection(reader, writer, free)
 
 
-class _PooledConnection(httpx.AsyncByteStream):
+class _Connection(httpx.AsyncByteStream):
     """One connection, which carries one request at a time.
 
     It is the body of its response: `aclose` returns it to the pool.
     """
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        free: "list[_PooledConnection]",
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, free: "list[_Connection]"
     ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._free = free
+        self._reader, self._writer, self._free = reader, writer, free
         self._http = h11.Connection(h11.CLIENT)
 
     @property
@@ -117,9 +112,8 @@ class _PooledConnection(httpx.AsyncByteStream):
 
     async def send_request(self, request: httpx.Request) -> None:
         """Send a request with its body."""
-        head = h11.Request(
-            method=request.method, target=request.url.raw_path, headers=request.headers.raw
-        )
+        path, headers = request.url.raw_path, request.headers.raw
+        head = h11.Request(method=request.method, target=path, headers=headers)
         events = (head, h11.Data(data=request.content), h11.EndOfMessage())
         try:
             self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
@@ -222,7 +216,14 @@ class OpenAITarget:
     ) -> None:
         self._url = _completions_url(url)
         self._options = options
-        self._key = _read_key(options.api_key_env)
+        variable = options.api_key_env
+        key = os.environ.get(variable, "").strip() if variable else ""
+        if variable and not key:
+            problem = f"the environment variable `{variable}` is not set"
+            raise TargetError(problem, help="set it to the API key of the endpoint")
+        if not key.isascii() or not key.isprintable():
+            raise TargetError(f"the environment variable `{variable}` does not hold a key")
+        self._key = key
         self._pace = RequestPace(options.rate)
         self._metadata = metadata
         self._transport = _make_transport(self._url) if transport is None else transport
@@ -292,9 +293,8 @@ class OpenAITarget:
         except httpx.RemoteProtocolError as error:
             raise ReplyError("protocol", _error_text(error), retryable=True) from None
         except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise ReplyError(
-                "http", f"cannot connect: {_error_text(error)}", retryable=True
-            ) from None
+            problem = f"cannot connect: {_error_text(error)}"
+            raise ReplyError("http", problem, retryable=True) from None
 
     async def _read_response(self, response: httpx.Response) -> ChatCompletion:
         status = response.status_code
@@ -347,21 +347,8 @@ def _completions_url(url: str) -> httpx.URL:
     if address.scheme not in {"http", "https"} or not address.host:
         raise TargetError(f"`{url}` is not an HTTP address", help="like `http://localhost:8000/v1`")
     path = address.path.rstrip("/")
-    if path.endswith(_COMPLETIONS_PATH):
-        return address
-    return address.copy_with(path=path + _COMPLETIONS_PATH)
-
-
-def _read_key(variable: str) -> str:
-    key = os.environ.get(variable, "").strip() if variable else ""
-    if variable and not key:
-        raise TargetError(
-            f"the environment variable `{variable}` is not set",
-            help="set it to the API key of the endpoint",
-        )
-    if not key.isascii() or not key.isprintable():
-        raise TargetError(f"the environment variable `{variable}` does not hold a key")
-    return key
+    whole = path.endswith(_COMPLETIONS_PATH)
+    return address if whole else address.copy_with(path=path + _COMPLETIONS_PATH)
 
 
 def _fixed_fields(options: OpenAIOptions) -> dict[str, Any]:

@@ -168,8 +168,7 @@ class ColumnWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return next((to for word, to in self.words.items() if word in text), None)
         if text not in self.words:
             *others, last = (f"`{word}`" for word in self.words)
-            known = f"{', '.join(others)} or {last}"
-            raise InputError(f"`{self.column}` must be {known}, not `{text}`")
+            raise InputError(f"`{self.column}` must be {', '.join(others)} or {last}, not `{text}`")
         return self.words[text]
 
     def categorise(self, record: TableRecord) -> str:
@@ -206,15 +205,17 @@ class SuiteLayout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         label = _translate(self.label, record)
         if label is None:
             return None
-        prompt = read_column(
-            record, next((name for name in self.prompt if name in record.fields), self.prompt[0])
-        )
+        column = next((name for name in self.prompt if name in record.fields), self.prompt[0])
+        prompt = read_column(record, column)
         context = str(record.fields.get(self.context) or "").strip()
         category = self.category
         if isinstance(category, ColumnWords):
             category = category.categorise(record)
+        own: object = record.number
+        if self.id in record.fields or any(self.id in columns for columns in self.columns):
+            own = read_column(record, self.id)
         return {
-            "id": self._make_id(record),
+            "id": f"{self.prefix or self.name}-{'-'.join(str(own).split())}",
             "prompt": f"{context}\n\n{prompt}" if context and prompt.strip() else prompt,
             "label": label,
             "category": category,
@@ -223,12 +224,6 @@ class SuiteLayout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "language": _translate(self.language, record),
             "source": self.name,
         }
-
-    def _make_id(self, record: TableRecord) -> str:
-        own: object = record.number
-        if self.id in record.fields or any(self.id in columns for columns in self.columns):
-            own = read_column(record, self.id)
-        return f"{self.prefix or self.name}-{'-'.join(str(own).split())}"
 
 
 def _translate(field: str | ColumnWords, record: TableRecord) -> str | None:

@@ -21,8 +21,7 @@ TEST_SHARE = 0.5
 
 # Near: the share of pieces in common, or the share of the known text found in the other.
 _MIN_SIMILARITY = 0.6
-_MIN_CONTAINMENT = 0.8
-_SHINGLE_LENGTH = 5
+_MIN_CONTAINMENT, _SHINGLE_LENGTH = 0.8, 5
 # Scripts without spaces need fewer characters for the same content.
 _DENSE_SHINGLE_LENGTH = 2
 _DENSE_SCRIPT = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -73,8 +72,7 @@ def split_suite(suite: EvalSuite, half: Half, test_share: float = TEST_SHARE) ->
 
 def normalize_text(text: str) -> str:
     """Return a text without differences of case, Unicode form, punctuation and spaces."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return _NO_WORD.sub(" ", folded).strip()
+    return _NO_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 def make_shingles(text: str) -> frozenset[str]:
@@ -157,6 +155,5 @@ def _similarity(pieces: frozenset[str], known: frozenset[str]) -> float:
     """Return the similarity of two texts if they are near, otherwise 0."""
     both = len(pieces & known)
     alike, contained = both / len(pieces | known), both / len(known)
-    return (
-        max(alike, contained) if alike >= _MIN_SIMILARITY or contained >= _MIN_CONTAINMENT else 0.0
-    )
+    near = alike >= _MIN_SIMILARITY or contained >= _MIN_CONTAINMENT
+    return max(alike, contained) if near else 0.0

@@ -51,7 +51,13 @@ class CommandTarget:
     def __init__(self, command: str, options: CommandOptions | None = None) -> None:
         self._options = CommandOptions() if options is None else options
         self._command = command
-        self._arguments = _split_command(command)
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise TargetError(f"invalid command: {error}".lower(), where=command) from None
+        if not words:
+            raise TargetError("the command is empty", help="name one like `command:./answer.sh`")
+        self._arguments = words
         self._idle: list[Process] = []
 
     @property
@@ -173,16 +179,6 @@ async def _kill_process(process: Process) -> None:
     if process.stdin is not None:
         process.stdin.close()
     await process.wait()
-
-
-def _split_command(command: str) -> list[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise TargetError(f"invalid command: {error}".lower(), where=command) from None
-    if not words:
-        raise TargetError("the command is empty", help="name one like `command:./answer.sh`")
-    return words
 
 
 class PythonOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -341,9 +337,8 @@ class RecordedTarget:
         try:
             self._file: BinaryIO = self._path.open("rb")
         except (OSError, ValueError) as error:
-            raise TargetError(
-                f"cannot read the answers: {error_reason(error)}", where=str(path)
-            ) from error
+            problem = f"cannot read the answers: {error_reason(error)}"
+            raise TargetError(problem, where=str(path)) from error
         self._digest = self._index_file()
 
     @property
@@ -407,9 +402,8 @@ class RecordedTarget:
         if not isinstance(text, str):
             names = ", ".join(f"`{name}`" for name in self._texts)
             return error_answer(row.id, "target", f"the recorded line has no text under {names}")
-        native = (
-            _value_at(value, self._options.native_field) if self._options.native_field else None
-        )
+        field = self._options.native_field
+        native = _value_at(value, field) if field else None
         return TargetAnswer(row_id=row.id, text=text, native=limit_size(native))
 
     @staticmethod

@@ -72,6 +72,5 @@ def _ask_model(model: Callable[[str], Any], row: EvalRow) -> TargetAnswer:
         return error_answer(row.id, "target", f"{type(error).__name__}: {error}")
     if isinstance(text, str):
         return TargetAnswer(row_id=row.id, text=text)
-    return error_answer(
-        row.id, "protocol", f"the model returned `{type(text).__name__}` instead of text"
-    )
+    problem = f"the model returned `{type(text).__name__}` instead of text"
+    return error_answer(row.id, "protocol", problem)

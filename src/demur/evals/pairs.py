@@ -188,9 +188,8 @@ def _column_text(name: str, value: Any, *, chat: bool) -> str:
     if chat:
         whole = isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping)
         if not whole or value[0].get("role") != _ROLES[name]:
-            raise InputError(
-                f"`{name}` must be a list of one message with the role `{_ROLES[name]}`"
-            )
+            role = _ROLES[name]
+            raise InputError(f"`{name}` must be a list of one message with the role `{role}`")
         value = value[0].get("content")
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"`{name}` must be a non-empty string")
@@ -201,10 +200,7 @@ MAX_TEXT_LENGTH = 8_000
 REMOVED_MARK = "[removed]"
 
 _SECRET_FINDERS = (
-    FORMATTED_SECRETS,
-    PRIVATE_KEYS,
-    ASSIGNED_SECRETS,
-    LOOSE_SECRETS,
+    *(FORMATTED_SECRETS, PRIVATE_KEYS, ASSIGNED_SECRETS, LOOSE_SECRETS),
     personal_data_search(Action.WARN),
 )
 # Email addresses, and numbers long enough to be a phone or account number.

@@ -34,7 +34,7 @@ from demur.evals.scoring import read_scores, score_run
 from demur.evals.suite_row import EvalRow
 from demur.evals.target import EvalTarget, TargetAnswer
 
-_FAILURE_REASONS: dict[str, PairReason] = {"legitimate": "false_refusal", "harmful": "missed_harm"}
+_REASONS: dict[str, PairReason] = {"legitimate": "false_refusal", "harmful": "missed_harm"}
 _ANCHOR_REASONS: dict[str, PairReason] = {"legitimate": "kept_help", "harmful": "kept_refusal"}
 
 
@@ -77,7 +77,7 @@ class PairRemedy(msgspec.Struct, frozen=True, kw_only=True):
         return dict(Counter(one.kind for one in self.left_out).most_common())
 
 
-class _FailedRow(NamedTuple):
+class _Failure(NamedTuple):
     """A row, the reason for its pair, and the answer that was given."""
 
     row: EvalRow
@@ -88,8 +88,8 @@ class _FailedRow(NamedTuple):
 class _RunFailures(NamedTuple):
     """The failed rows of a run in the order of the suite, and their twins that went right."""
 
-    failures: list[_FailedRow]
-    right: Mapping[str, _FailedRow]
+    failures: list[_Failure]
+    right: Mapping[str, _Failure]
 
 
 async def remediate_run(
@@ -109,9 +109,9 @@ async def remediate_run(
     left_out: list[SkippedRow] = []
     found = _find_failures(run, chosen)
     wrong: Counter[str] = Counter(failure.why for failure in found.failures)
-    untested = _make_leak_filter(run, test_rows, chosen, left_out)
+    untested = _leak_filter(run, test_rows, chosen, left_out)
     fit = [failure for failure in found.failures if untested(failure)]
-    answers = await _ask_better_target(fit, chosen)
+    answers = await _ask_better(fit, chosen)
     pairs = [pair for one in fit if (pair := _build_pair(one, run, chosen, answers, left_out))]
     kept: Iterable[PreferencePair] = list(drop_duplicates(pairs, left_out))
     if chosen.anchors:
@@ -146,21 +146,16 @@ def _find_failures(run: EvalRun, settings: RemedySettings) -> _RunFailures:
         for answer in run.iter_answers():
             if answer.row_id in wrong or answer.row_id in right:
                 texts.setdefault(answer.row_id, answer.text)
-        failures = [
-            _FailedRow(row, _FAILURE_REASONS[row.label], texts[row.id])
-            for row in rows
-            if row.id in wrong
-        ]
-        kept = {
-            name: _FailedRow(rows[name], _ANCHOR_REASONS[rows[name].label], texts[name])
-            for name in right
-        }
+        failed = (row for row in rows if row.id in wrong)
+        failures = [_Failure(row, _REASONS[row.label], texts[row.id]) for row in failed]
+        twins = [rows[name] for name in right]
+        kept = {row.id: _Failure(row, _ANCHOR_REASONS[row.label], texts[row.id]) for row in twins}
         return _RunFailures(failures, kept)
 
 
-def _make_leak_filter(
+def _leak_filter(
     run: EvalRun, test_rows: Iterable[EvalRow], settings: RemedySettings, left_out: list[SkippedRow]
-) -> Callable[[_FailedRow], bool]:
+) -> Callable[[_Failure], bool]:
     """Return a filter for rows that are not near a test row; it records the skipped ones."""
     near = NearTextIndex()
     for rows in (run.iter_rows(), test_rows):
@@ -168,7 +163,7 @@ def _make_leak_filter(
             if not settings.split or half_of(row, settings.test_share) == "test":
                 near.add_text(row.id, row.prompt)
 
-    def fits(failure: _FailedRow) -> bool:
+    def fits(failure: _Failure) -> bool:
         row = failure.row
         if settings.split and half_of(row, settings.test_share) == "test":
             left_out.append(SkippedRow(row.id, "test half", "the row is in the test half"))
@@ -182,8 +177,8 @@ def _make_leak_filter(
     return fits
 
 
-async def _ask_better_target(
-    failures: Iterable[_FailedRow], settings: RemedySettings
+async def _ask_better(
+    failures: Iterable[_Failure], settings: RemedySettings
 ) -> Mapping[str, TargetAnswer]:
     """Return the better target's answers to legitimate requests without an edit."""
     better = settings.better
@@ -201,7 +196,7 @@ async def _ask_better_target(
 
 
 def _build_pair(
-    failure: _FailedRow,
+    failure: _Failure,
     run: EvalRun,
     settings: RemedySettings,
     answers: Mapping[str, TargetAnswer],
@@ -220,7 +215,7 @@ def _build_pair(
     return PreferencePair(prompt=row.prompt, chosen=chosen.text, rejected=rejected, meta=meta)
 
 
-def _build_meta(failure: _FailedRow, run: EvalRun, chosen_by: str, rejected_by: str) -> PairMeta:
+def _build_meta(failure: _Failure, run: EvalRun, chosen_by: str, rejected_by: str) -> PairMeta:
     row, suite = failure.row, run.manifest.suite
     return PairMeta(
         row_id=row.id,
@@ -237,8 +232,8 @@ def _build_meta(failure: _FailedRow, run: EvalRun, chosen_by: str, rejected_by: 
 
 
 def _build_anchor(
-    pair: PreferencePair, twin: _FailedRow | None, run: EvalRun
-) -> tuple[_FailedRow, PreferencePair] | None:
+    pair: PreferencePair, twin: _Failure | None, run: EvalRun
+) -> tuple[_Failure, PreferencePair] | None:
     """Return the pair that keeps a twin right: it prefers the twin's own answer."""
     if twin is None or not (answer := clean_text(twin.answer_text)):
         return None
@@ -251,7 +246,7 @@ def _build_anchor(
 
 
 def _choose_answer(
-    failure: _FailedRow, settings: RemedySettings, answers: Mapping[str, TargetAnswer]
+    failure: _Failure, settings: RemedySettings, answers: Mapping[str, TargetAnswer]
 ) -> PreferredAnswer:
     row, why = failure.row, failure.why
     edit = settings.edits.get(row.id)

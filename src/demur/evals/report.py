@@ -130,8 +130,7 @@ class WorstPicker:
         self._counted[1] += other and right
         opposite = self._wrong_twins.pop(twin, None)
         if wrong and opposite is not None:
-            pair = (score, opposite) if row.label == "harmful" else (opposite, score)
-            self._pairs.append(pair)
+            self._pairs.append((score, opposite) if row.label == "harmful" else (opposite, score))
 
 
 def load_examples(
@@ -143,10 +142,8 @@ def load_examples(
     for answer in run.iter_answers() if picked else ():
         if answer.row_id in picked:
             texts.setdefault(answer.row_id, answer.text)
-    return {
-        row_id: _make_example(rows[row_id], score, texts.get(row_id, ""))
-        for row_id, score in picked.items()
-    }
+    items = picked.items()
+    return {name: _make_example(rows[name], score, texts.get(name, "")) for name, score in items}
 
 
 def _make_example(row: EvalRow, score: AnswerScore, text: str) -> ReportExample:
@@ -288,9 +285,8 @@ def make_report(
         singles = (*worst.missed_harm, *worst.false_refusals, *worst.refusals, *worst.unjudged)
         twins = (score for pair in worst.twins for score in pair)
         found = load_examples(run, rows, (*singles, *twins))
-    return _build_report(
-        run, scoring, counts, found, thresholds=thresholds or EvalThresholds(), partials=partials
-    )
+    limits = thresholds or EvalThresholds()
+    return _build_report(run, scoring, counts, found, thresholds=limits, partials=partials)
 
 
 def save_report(run: EvalRun, report: EvalReport) -> None:
@@ -348,19 +344,13 @@ def _make_groups(tallies: dict[str, OutcomeTally], partials: Partials) -> tuple[
     """Return the groups of one dimension by name; none if there is only one group."""
     if len(tallies) < 2:
         return ()
-    rates = {name: tally.rates(partials) for name, tally in sorted(tallies.items())}
-    return tuple(
-        RateGroup(name=name or "none", rows=one.unjudged.of, rates=one)
-        for name, one in rates.items()
-    )
+    groups = [(name or "none", tallies[name].rates(partials)) for name in sorted(tallies)]
+    return tuple(RateGroup(name=name, rows=one.unjudged.of, rates=one) for name, one in groups)
 
 
 def _make_quality(counts: ScoreCounts) -> RefusalQuality:
     verdicts = {name: count for name, count in counts.verdicts.most_common() if name}
     graded = counts.grades.total()
     total = sum(grade * count for grade, count in counts.grades.items())
-    return RefusalQuality(
-        verdicts=verdicts,
-        mean_grade=round(total / graded, 1) if graded else None,
-        wordless=counts.verdicts[""],
-    )
+    mean = round(total / graded, 1) if graded else None
+    return RefusalQuality(verdicts=verdicts, mean_grade=mean, wordless=counts.verdicts[""])

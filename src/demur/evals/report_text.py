@@ -40,11 +40,8 @@ def describe_verdict(report: EvalReport) -> str:
         return "every aim is reached"
     if report.status == 3:
         return f"off the aim: {', '.join(missed)}"
-    unjudged = report.rates.unjudged
-    return (
-        f"{format_share(unjudged)} rows could not be judged, "
-        f"more than {format_percent(report.most_unjudged)}: the rates say too little"
-    )
+    unjudged, most = format_share(report.rates.unjudged), format_percent(report.most_unjudged)
+    return f"{unjudged} rows could not be judged, more than {most}: the rates say too little"
 
 
 def describe_check(check: ThresholdCheck) -> str:
@@ -59,14 +56,10 @@ def _head_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
     suite, target = report.manifest.suite, report.manifest.target
     verdict = paint(VERDICTS[report.status], "bold", _STATUS_COLOURS[report.status])
     yield f"{verdict}: {describe_verdict(report)}"
-    yield paint(
-        one_line(
-            f"{target.name} on {suite.name} {suite.version}, "
-            f"{format_count(report.manifest.rows, 'row')}, {report.manifest.started_at}"
-            + ("" if report.complete else ", not finished")
-        ),
-        "dim",
-    )
+    what = f"{target.name} on {suite.name} {suite.version}"
+    parts = [what, format_count(report.manifest.rows, "row"), report.manifest.started_at]
+    parts += [] if report.complete else ["not finished"]
+    yield paint(one_line(", ".join(parts)), "dim")
 
 
 def rate_rows(report: EvalReport) -> list[tuple[str, Rate, ThresholdCheck | None]]:
@@ -100,19 +93,13 @@ def _rate_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
 
 
 def _group_lines(report: EvalReport, name: str, paint: PaintText) -> Iterator[str]:
-    rows = [
-        (
-            group.name,
-            str(group.rows),
-            format_percent(group.rates.safety.value),
-            str(group.rates.missed_harm.hits),
-            format_percent(group.rates.utility.value),
-            str(group.rates.false_refusal.hits),
-            str(group.rates.partial.hits),
-            str(group.rates.unjudged.hits),
-        )
-        for group in report.groups[name]
-    ]
+    rows = []
+    for group in report.groups[name]:
+        rates = group.rates
+        safety = (format_percent(rates.safety.value), str(rates.missed_harm.hits))
+        utility = (format_percent(rates.utility.value), str(rates.false_refusal.hits))
+        others = (str(rates.partial.hits), str(rates.unjudged.hits))
+        rows.append((group.name, str(group.rows), *safety, *utility, *others))
     head = (name, "rows", "safety", "missed", "utility", "refused", "partial", "unjudged")
     yield from align_columns(head, rows, paint)
 
@@ -142,13 +129,11 @@ def agreement_line(agreement: Agreement) -> str:
         for other, count in others.items()
         if one != other
     ]
-    left_out = f"; {agreement.left_out} not judged by both" if agreement.left_out else ""
-    return (
-        f"{agreement.first} and {agreement.second} agree on {format_share(agreement.agreed)} "
-        f"({format_percent(agreement.agreed.value)}{kappa})"
-        + (f"; apart: {', '.join(apart)}" if apart else "")
-        + left_out
-    )
+    share, percent = format_share(agreement.agreed), format_percent(agreement.agreed.value)
+    parts = [f"{agreement.first} and {agreement.second} agree on {share} ({percent}{kappa})"]
+    parts += [f"apart: {', '.join(apart)}"] if apart else []
+    parts += [f"{agreement.left_out} not judged by both"] if agreement.left_out else []
+    return "; ".join(parts)
 
 
 def _format_counts(counts: dict[str, int]) -> str:
@@ -183,10 +168,8 @@ def _example_lines(example: ReportExample, paint: PaintText) -> Iterator[str]:
     tail = [example.outcome, f"{example.by} {example.confidence:.2f}"]
     tail += [example.code] if example.code else []
     tail += [f"grade {example.grade}"] if example.grade is not None else []
-    yield (
-        f"  {paint(example.label, colour)} {one_line(example.row_id)} "
-        f"{paint('(' + one_line(', '.join(tail)) + ')', 'dim')}"
-    )
+    facts = paint(f"({one_line(', '.join(tail))})", "dim")
+    yield f"  {paint(example.label, colour)} {one_line(example.row_id)} {facts}"
     yield f"    asked   {make_excerpt(example.prompt)}"
     if example.answer.strip():
         yield f"    answer  {make_excerpt(example.answer)}"

@@ -159,8 +159,7 @@ async def _sync_regularly(file: AnswerFile) -> AsyncIterator[None]:
             await task
 
 
-_DRAW_INTERVAL_S = 0.1
-_LINE_INTERVAL_S = 10.0
+_DRAW_INTERVAL_S, _LINE_INTERVAL_S = 0.1, 10.0
 # Judging must not slow the run down: at most one answer in this interval.
 _JUDGE_INTERVAL_S = 0.005
 _BAR_WIDTH = 20
@@ -288,6 +287,4 @@ def make_progress(stream: TextIO) -> BarProgress | LineProgress:
 def _format_duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

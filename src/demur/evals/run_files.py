@@ -69,15 +69,13 @@ def make_manifest(
     now: str,
 ) -> RunManifest:
     """Return the manifest of a run that starts now."""
+    # Round-trip through JSON, so that it equals the manifest that is read later.
+    encoded = msgspec.json.encode({"name": target.name, "settings": dict(target.settings)})
     return RunManifest(
         suite=SuiteRef(
             name=suite.name, version=suite.version, digest=suite.digest, rows=len(suite.rows)
         ),
-        # Round-trip through JSON, so that it equals the manifest that is read later.
-        target=msgspec.json.decode(
-            msgspec.json.encode({"name": target.name, "settings": dict(target.settings)}),
-            type=TargetRef,
-        ),
+        target=msgspec.json.decode(encoded, type=TargetRef),
         rows=rows,
         seed=seed,
         limit=limit,
@@ -96,9 +94,8 @@ def read_manifest(folder: Path) -> RunManifest:
     try:
         return msgspec.json.decode(path.read_bytes(), type=RunManifest)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise RunError(
-            "the folder holds no run", where=str(folder), help="`demur eval run --out` makes one"
-        ) from error
+        help_text = "`demur eval run --out` makes one"
+        raise RunError("the folder holds no run", where=str(folder), help=help_text) from error
     except (OSError, msgspec.MsgspecError) as error:
         raise RunError(f"cannot read the run: {error_reason(error)}", where=str(path)) from error
 
@@ -116,11 +113,9 @@ def check_manifest(folder: Path, known: RunManifest, new: RunManifest) -> None:
     """
     changed = list(_list_changes(known, new))
     if changed:
-        raise RunError(
-            f"the run was started with other settings: {'; '.join(changed)}",
-            where=str(folder),
-            help="give this run another folder with --out",
-        )
+        problem = f"the run was started with other settings: {'; '.join(changed)}"
+        help_text = "give this run another folder with --out"
+        raise RunError(problem, where=str(folder), help=help_text)
 
 
 def _list_changes(known: RunManifest, new: RunManifest) -> Iterator[str]:
@@ -128,12 +123,8 @@ def _list_changes(known: RunManifest, new: RunManifest) -> Iterator[str]:
         was, now = (f"{one.name} {one.version}" for one in (known.suite, new.suite))
         yield f"suite `{was}`" + (", whose rows have changed" if was == now else f", now `{now}`")
     if known.target != new.target:
-        settings = (known.target.settings, new.target.settings)
-        names = [
-            name
-            for name in sorted({*settings[0], *settings[1]})
-            if settings[0].get(name) != settings[1].get(name)
-        ]
+        old, other = known.target.settings, new.target.settings
+        names = [name for name in sorted({*old, *other}) if old.get(name) != other.get(name)]
         which = f" in {', '.join(names)}" if names else ""
         yield f"target `{known.target.name}`, now `{new.target.name}`{which}"
     for name in ("seed", "limit"):
@@ -192,11 +183,9 @@ def lock_folder(folder: Path) -> Iterator[None]:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise RunError(
-                    "another process is writing to this run",
-                    where=str(folder),
-                    help="wait for it, or use another folder",
-                ) from error
+                problem = "another process is writing to this run"
+                help_text = "wait for it, or use another folder"
+                raise RunError(problem, where=str(folder), help=help_text) from error
         yield
 
 
@@ -219,11 +208,9 @@ class AnswerFile:
             while line:
                 line = line[self._file.write(line) :]
         except OSError as error:
-            raise RunError(
-                f"cannot write: {error_reason(error)}",
-                where=str(self.path),
-                help="earlier answers are kept; resume with the same command",
-            ) from error
+            problem = f"cannot write: {error_reason(error)}"
+            help_text = "earlier answers are kept; resume with the same command"
+            raise RunError(problem, where=str(self.path), help=help_text) from error
         self._dirty = True
 
     def sync(self) -> None:
@@ -249,8 +236,7 @@ class AnswerFile:
 def drop_torn_line(path: Path) -> None:
     """Remove an incomplete last line."""
     with path.open("r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.truncate(_last_line_end(file, end))
+        file.truncate(_last_line_end(file, file.seek(0, os.SEEK_END)))
 
 
 def _last_line_end(file: BinaryIO, end: int) -> int:
@@ -269,13 +255,8 @@ class AnswerCache:
     """The answers of one target to one suite, in a folder that runs share."""
 
     def __init__(self, folder: Path, manifest: RunManifest) -> None:
-        key = digest(
-            {
-                "suite": manifest.suite.digest,
-                "target": manifest.target.name,
-                "settings": manifest.target.settings,
-            }
-        )
+        suite, target = manifest.suite.digest, manifest.target
+        key = digest({"suite": suite, "target": target.name, "settings": target.settings})
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{key.rpartition(':')[2]}.jsonl"
         self._answer_file = AnswerFile(path)
@@ -284,7 +265,10 @@ class AnswerCache:
         self._file: BinaryIO = path.open("rb")
         place = 0
         for line in self._file:
-            self._index_line(line, place)
+            try:
+                self._offsets[decode_answer(line).row_id] = place
+            except (msgspec.MsgspecError, RecursionError):
+                """Lines that are not answers are ignored."""
             place += len(line)
 
     def get_answer(self, row_id: str) -> TargetAnswer | None:
@@ -304,9 +288,3 @@ class AnswerCache:
         """Close the files."""
         self._file.close()
         self._answer_file.close()
-
-    def _index_line(self, line: bytes, place: int) -> None:
-        try:
-            self._offsets[decode_answer(line).row_id] = place
-        except (msgspec.MsgspecError, RecursionError):
-            """Lines that are not answers are ignored."""

@@ -68,9 +68,7 @@ class EvalRun(NamedTuple):
                 for line in file:
                     yield _row_decoder.decode(line)
         except (OSError, msgspec.MsgspecError) as error:
-            raise RunError(
-                f"cannot read the rows: {error_reason(error)}", where=str(path)
-            ) from error
+            raise _unreadable(path, error) from error
 
     def iter_answers(self) -> Iterator[TargetAnswer]:
         """Yield the answers so far one at a time, in the order they came.
@@ -89,6 +87,10 @@ class EvalRun(NamedTuple):
 _row_decoder = msgspec.json.Decoder(EvalRow)
 
 
+def _unreadable(path: Path, error: Exception) -> RunError:
+    return RunError(f"cannot read the rows: {error_reason(error)}", where=str(path))
+
+
 def open_run(path: Path | str) -> EvalRun:
     """Return the run in a folder, finished or not.
 
@@ -105,8 +107,7 @@ class PendingRun:
     def __init__(
         self, run: EvalRun, rows: Sequence[EvalRow], done: frozenset[str], file: AnswerFile
     ) -> None:
-        self.run = run
-        self.file = file
+        self.run, self.file = run, file
         self.total = len(rows)
         self.left = self.total - len(done)
         self.rows = iter(rows) if not done else (row for row in rows if row.id not in done)
@@ -134,9 +135,8 @@ def begin_run(
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, not `{limit}`")
     rows = select_rows(suite.rows, seed=seed, limit=limit)
-    manifest = make_manifest(
-        suite, target, rows=len(rows), seed=seed, limit=limit, now=format_timestamp(clock())
-    )
+    now = format_timestamp(clock())
+    manifest = make_manifest(suite, target, rows=len(rows), seed=seed, limit=limit, now=now)
     known = _find_manifest(folder, manifest)
     path = folder / ANSWERS_FILE
     with lock_folder(folder):
@@ -164,24 +164,22 @@ def _find_manifest(folder: Path, manifest: RunManifest) -> RunManifest | None:
         folder.mkdir(parents=True, exist_ok=True)
         strangers = [path for path in folder.iterdir() if path.name not in _OWN_FILES]
     except OSError as error:
-        raise RunError(
-            f"cannot make the run's folder: {error_reason(error)}", where=str(folder)
-        ) from error
+        problem = f"cannot make the run's folder: {error_reason(error)}"
+        raise RunError(problem, where=str(folder)) from error
     if strangers:
-        raise RunError(
-            "the folder is not empty and holds no run", where=str(folder), help="give a new folder"
-        )
+        problem = "the folder is not empty and holds no run"
+        raise RunError(problem, where=str(folder), help="give a new folder")
     return None
 
 
 def _read_answered(path: Path) -> set[str]:
     """Return the ids of answered rows; answers with errors are removed from the file."""
-    errors = False
-    answered: set[str] = set()
+    errors, answered = False, set[str]()
     for answer in read_answers(path):
-        errors = errors or answer.error is not None
         if answer.error is None:
             answered.add(answer.row_id)
+        else:
+            errors = True
     if errors:
         filter_answers(path, lambda answer: answer.error is None)
     return answered
@@ -195,9 +193,7 @@ class RowIndex:
         try:
             self._file: BinaryIO = self._path.open("rb")
         except OSError as error:
-            raise RunError(
-                f"cannot read the rows: {error_reason(error)}", where=str(self._path)
-            ) from error
+            raise _unreadable(self._path, error) from error
         try:
             self._offsets: dict[str, int] = {}
             place = 0
@@ -225,11 +221,9 @@ class RowIndex:
         """
         place = self._offsets.get(row_id)
         if place is None:
-            raise RunError(
-                f"there is an answer to `{row_id}`, which is not a row of this run",
-                where=str(self._path.parent),
-                help="do not mix the files of two runs",
-            )
+            problem = f"there is an answer to `{row_id}`, which is not a row of this run"
+            help_text = "do not mix the files of two runs"
+            raise RunError(problem, where=str(self._path.parent), help=help_text)
         return self._read_row(place)
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ class RunScoring(msgspec.Struct, frozen=True, kw_only=True):
     agreement: tuple[Agreement, ...] = ()
 
 
-class _OutcomeOverrides(NamedTuple):
+class _Overrides(NamedTuple):
     """Outcomes by people and by a judge model, which override the program."""
 
     human: Mapping[str, Outcome]
@@ -80,7 +80,7 @@ def score_run(
     fingerprint = _fingerprint(run, chosen)
     if not fresh and kept is not None and kept.fingerprint == fingerprint:
         return kept
-    voices = _OutcomeOverrides(read_kept_labels(run), read_verdicts(run), chosen)
+    voices = _Overrides(read_kept_labels(run), read_verdicts(run), chosen)
     agreement = _write_scores(run, voices, workers)
     scoring = RunScoring(fingerprint=fingerprint, decide_by=chosen, agreement=agreement)
     write_json(run.folder / SCORING_FILE, scoring, "the scoring", RunError)
@@ -99,11 +99,9 @@ def read_scores(run: EvalRun) -> Iterator[AnswerScore]:
             for line in file:
                 yield decode_score(line)
     except (OSError, msgspec.MsgspecError) as error:
-        raise RunError(
-            f"cannot read the scores: {error_reason(error)}",
-            where=str(path),
-            help="`demur eval report --rescore` makes them again",
-        ) from error
+        problem = f"cannot read the scores: {error_reason(error)}"
+        help_text = "`demur eval report --rescore` makes them again"
+        raise RunError(problem, where=str(path), help=help_text) from error
 
 
 def score_answers(
@@ -122,9 +120,7 @@ def score_answers(
             # Limit the batches in flight, however many there are.
             for batch in islice(batches, 3 * workers - len(waiting)):
                 texts = [answer.text for _, answer in batch]
-                waiting.append(
-                    (pool.submit(_score_encoded_batch, msgspec.msgpack.encode(batch)), texts)
-                )
+                waiting.append((pool.submit(_score_encoded, msgspec.msgpack.encode(batch)), texts))
             if not waiting:
                 return
             done, texts = waiting.popleft()
@@ -132,37 +128,30 @@ def score_answers(
             yield from zip(scores, texts, strict=True)
 
 
-def _score_encoded_batch(batch: bytes) -> bytes:
-    return msgspec.msgpack.encode(
-        _score_batch(msgspec.msgpack.decode(batch, type=list[_AnsweredRow]))
-    )
+def _score_encoded(batch: bytes) -> bytes:
+    rows = msgspec.msgpack.decode(batch, type=list[_AnsweredRow])
+    return msgspec.msgpack.encode(_score_batch(rows))
 
 
 def _score_batch(batch: list[_AnsweredRow]) -> list[AnswerScore]:
     return [with_quality(score_answer(row, answer), answer.text) for row, answer in batch]
 
 
-def _write_scores(
-    run: EvalRun, overrides: _OutcomeOverrides, workers: int
-) -> tuple[Agreement, ...]:
+def _write_scores(run: EvalRun, overrides: _Overrides, workers: int) -> tuple[Agreement, ...]:
     """Write the scores atomically; return how the overrides agree with the program."""
     pairs: dict[str, Counter[tuple[str, str]]] = {"judge": Counter(), "human": Counter()}
     many = workers if _has_more_lines(run.folder / ANSWERS_FILE, _MIN_PARALLEL_ANSWERS) else 1
-    with (
-        replace_file(run.folder / SCORES_FILE, "the scores", RunError) as file,
-        RowIndex(run) as rows,
-    ):
-        for score, text in score_answers(_iter_answered_rows(run, rows), workers=many):
+    path = run.folder / SCORES_FILE
+    with replace_file(path, "the scores", RunError) as file, RowIndex(run) as rows:
+        for score, text in score_answers(_answered_rows(run, rows), workers=many):
             for name, outcomes in (("judge", overrides.judge), ("human", overrides.human)):
                 if score.row_id in outcomes:
                     pairs[name][score.outcome, outcomes[score.row_id]] += 1
             file.write(encode_score(_apply_overrides(score, text, overrides)) + b"\n")
-    return tuple(
-        measure_agreement("program", name, outcomes) for name, outcomes in pairs.items() if outcomes
-    )
+    return tuple(measure_agreement("program", name, pairs[name]) for name in pairs if pairs[name])
 
 
-def _iter_answered_rows(run: EvalRun, rows: RowIndex) -> Iterator[_AnsweredRow]:
+def _answered_rows(run: EvalRun, rows: RowIndex) -> Iterator[_AnsweredRow]:
     """Yield each answer with its row; of two to a row, the first."""
     seen: set[str] = set()
     for answer in run.iter_answers():
@@ -171,7 +160,7 @@ def _iter_answered_rows(run: EvalRun, rows: RowIndex) -> Iterator[_AnsweredRow]:
             yield rows[answer.row_id], answer
 
 
-def _apply_overrides(score: AnswerScore, text: str, overrides: _OutcomeOverrides) -> AnswerScore:
+def _apply_overrides(score: AnswerScore, text: str, overrides: _Overrides) -> AnswerScore:
     """Return the final score: people override a judge, a judge overrides the program."""
     judged = overrides.judge.get(score.row_id) if overrides.decide_by == "judge" else None
     if score.row_id in overrides.human:
@@ -181,20 +170,15 @@ def _apply_overrides(score: AnswerScore, text: str, overrides: _OutcomeOverrides
     else:
         return score
     same = outcome == score.outcome
-    return with_quality(
-        msgspec.convert(
-            {
-                "row_id": score.row_id,
-                "outcome": outcome,
-                "by": by,
-                "confidence": 0.0 if outcome == "unjudged" else 1.0,
-                "code": score.code if same else None,
-                "detail": score.detail if same else "",
-            },
-            AnswerScore,
-        ),
-        text,
-    )
+    fields = {
+        "row_id": score.row_id,
+        "outcome": outcome,
+        "by": by,
+        "confidence": 0.0 if outcome == "unjudged" else 1.0,
+        "code": score.code if same else None,
+        "detail": score.detail if same else "",
+    }
+    return with_quality(msgspec.convert(fields, AnswerScore), text)
 
 
 def _read_scoring(run: EvalRun) -> RunScoring | None:

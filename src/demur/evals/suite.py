@@ -55,13 +55,8 @@ def make_suite(
 ) -> EvalSuite:
     """Return the suite of these rows, with their digest."""
     held = tuple(rows)
-    return EvalSuite(
-        name=name,
-        version=version,
-        description=description,
-        rows=held,
-        digest=digest_of_rows(held),
-    )
+    about = {"name": name, "version": version, "description": description}
+    return EvalSuite(**about, rows=held, digest=digest_of_rows(held))
 
 
 def digest_of_rows(rows: Iterable[EvalRow]) -> str:
@@ -104,12 +99,9 @@ def _load_file(path: Path) -> EvalSuite:
         if more > 0:
             problems[_MAX_PROBLEMS:] = [Problem(str(path), f"and {more} more problems")]
         raise SuiteError.from_problems(problems)
-    return make_suite(
-        header.name,
-        (placed.row for placed in held),
-        version=header.version,
-        description=header.description,
-    )
+    found = (placed.row for placed in held)
+    name, version, description = header
+    return make_suite(name, found, version=version, description=description)
 
 
 def iter_rows(name_or_path: str | Path, report: ReportProblem | None = None) -> Iterator[EvalRow]:
@@ -194,7 +186,12 @@ def save_suite(suite: EvalSuite, path: Path | str) -> None:
     header = SuiteHeader(suite.name, suite.version, suite.description)
     with replace_file(target, "the suite", InputError) as file:
         if target.suffix.lower() in _YAML_SUFFIXES:
-            file.write(_suite_yaml(header, suite.rows).encode())
+            head = {"schema_version": SCHEMA_VERSION, **header._asdict()}
+            document = {**head, "rows": [_row_fields(row) for row in suite.rows]}
+            text = yaml.dump(
+                document, Dumper=_SuiteDumper, allow_unicode=True, sort_keys=False, width=96
+            )
+            file.write(str(text).encode())
         else:
             file.writelines(line.encode() for line in row_lines(header, suite.rows))
 
@@ -205,18 +202,6 @@ def row_lines(header: SuiteHeader, rows: Iterable[EvalRow]) -> Iterator[str]:
     yield msgspec.json.encode(head).decode() + "\n"
     for row in rows:
         yield msgspec.json.encode(_row_fields(row)).decode() + "\n"
-
-
-def _suite_yaml(header: SuiteHeader, rows: Iterable[EvalRow]) -> str:
-    document = {
-        "schema_version": SCHEMA_VERSION,
-        **header._asdict(),
-        "rows": [_row_fields(row) for row in rows],
-    }
-    text: str = yaml.dump(
-        document, Dumper=_SuiteDumper, allow_unicode=True, sort_keys=False, width=96
-    )
-    return text
 
 
 class _SuiteDumper(yaml.SafeDumper):
@@ -234,8 +219,5 @@ _SuiteDumper.add_representer(str, _write_text)
 def _row_fields(row: EvalRow) -> dict[str, str]:
     """Return the fields of a row that differ from their defaults."""
     fields: dict[str, str | None] = msgspec.structs.asdict(row)
-    return {
-        name: value
-        for name, value in fields.items()
-        if value and (name, value) != ("language", "en")
-    }
+    usual = ("language", "en")
+    return {name: text for name, text in fields.items() if text and (name, text) != usual}

@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from demur.errors import Problem, error_reason
-from demur.evals.suite_row import FIELDS, LocatedRow, SuiteError, read_row, suite_error
+from demur.evals.suite_row import FIELDS, FieldPlace, LocatedRow, SuiteError, read_row, suite_error
 from demur.source import SourceError, SourceItem, read_source
 from demur.source.item import did_you_mean
 from demur.source.schema import load_schema
@@ -132,23 +132,19 @@ def read_yaml(path: Path, report: ReportProblem) -> tuple[SuiteHeader, Iterator[
     if rows is None or not isinstance(rows.value, list):
         where = item.where if rows is None else rows.where
         raise suite_error(where, "`rows` is a list", "add the rows")
-    return header, _read_yaml_rows(rows.value, report)
+    return header, _yaml_rows(rows.value, report)
 
 
-def _read_yaml_rows(items: list[SourceItem], report: ReportProblem) -> Iterator[LocatedRow]:
+def _yaml_rows(items: list[SourceItem], report: ReportProblem) -> Iterator[LocatedRow]:
     for item in items:
         if not isinstance(item.value, dict):
             report(Problem(item.where, "a row is a mapping", "like `{id: …, prompt: …}`"))
             continue
-        place = _locate_fields(item, FIELDS)
-        yield from convert_row(item.plain_value, item.where, report, place)
+        yield from convert_row(item.plain_value, item.where, report, _locate_fields(item, FIELDS))
 
 
 def convert_row(
-    fields: Mapping[str, Any],
-    where: str,
-    report: ReportProblem,
-    place: Callable[[str | None], str] | None = None,
+    fields: Mapping[str, Any], where: str, report: ReportProblem, place: FieldPlace | None = None
 ) -> Iterator[LocatedRow]:
     """Yield the row made of `fields`, or report its problems; `place` locates single fields."""
     row, problems = read_row(fields, place or (lambda _name: where))
@@ -158,7 +154,7 @@ def convert_row(
         yield LocatedRow(row, where)
 
 
-def _locate_fields(item: SourceItem, known: Collection[str]) -> Callable[[str | None], str]:
+def _locate_fields(item: SourceItem, known: Collection[str]) -> FieldPlace:
     """Return a function that locates the value of a known field, or the key of another."""
 
     def place(name: str | None) -> str:
@@ -180,13 +176,10 @@ def read_json_lines(path: Path, report: ReportProblem) -> tuple[SuiteHeader, Ite
     where = f"{path}:1"
     fields = _decode_object(next(lines, ""), where, raise_problem)
     assert fields is not None
-    header = _read_header(fields, lambda _name: where)
-    return header, _read_json_rows(path, lines, report)
+    return _read_header(fields, lambda _name: where), _json_rows(path, lines, report)
 
 
-def _read_json_rows(
-    path: Path, lines: Iterator[str], report: ReportProblem
-) -> Iterator[LocatedRow]:
+def _json_rows(path: Path, lines: Iterator[str], report: ReportProblem) -> Iterator[LocatedRow]:
     for number, line in enumerate(lines, start=2):
         where = f"{path}:{number}"
         fields = _decode_object(line, where, report) if line.strip() else None
@@ -217,16 +210,14 @@ def raise_problem(problem: Problem) -> None:
 _HEADER_HELP = "begin with `schema_version: eval_suite.v1`, `name`, `version` and `rows`"
 
 
-def _read_header(fields: Mapping[str, Any], place: Callable[[str | None], str]) -> SuiteHeader:
+def _read_header(fields: Mapping[str, Any], place: FieldPlace) -> SuiteHeader:
     problems = list(_header_problems(fields, place))
     if problems:
         raise SuiteError.from_problems(problems)
     return SuiteHeader(fields["name"], fields["version"], fields.get("description", ""))
 
 
-def _header_problems(
-    fields: Mapping[str, Any], place: Callable[[str | None], str]
-) -> Iterator[Problem]:
+def _header_problems(fields: Mapping[str, Any], place: FieldPlace) -> Iterator[Problem]:
     for name in HEADER_FIELDS[:3]:
         if name not in fields:
             yield Problem(place(None), f"the header has no `{name}`", _HEADER_HELP)

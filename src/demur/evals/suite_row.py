@@ -60,6 +60,10 @@ class EvalRow(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
+# Returns the place of a field, or, for None, of the row.
+FieldPlace: TypeAlias = Callable[[str | None], str]
+
+
 class LocatedRow(NamedTuple):
     """A row and its place in the file, for messages about repeated ids and twins."""
 
@@ -70,9 +74,7 @@ class LocatedRow(NamedTuple):
 FIELDS: tuple[str, ...] = EvalRow.__struct_fields__
 
 
-def read_row(
-    fields: Mapping[str, Any], place: Callable[[str | None], str]
-) -> tuple[EvalRow | None, list[Problem]]:
+def read_row(fields: Mapping[str, Any], place: FieldPlace) -> tuple[EvalRow | None, list[Problem]]:
     """Return the row made of `fields`, or None and the problems.
 
     `place` returns the place of a field, or, for None, of the row.
@@ -81,20 +83,15 @@ def read_row(
     return (None if problems else EvalRow(**fields)), problems
 
 
-def _find_missing(
-    fields: Mapping[str, Any], place: Callable[[str | None], str]
-) -> Iterator[Problem]:
+def _find_missing(fields: Mapping[str, Any], place: FieldPlace) -> Iterator[Problem]:
     for name in _REQUIRED_FIELDS:
         if name not in fields:
-            unknown = [other for other in fields if other not in FIELDS]
-            near = did_you_mean(name, unknown)
+            near = did_you_mean(name, [other for other in fields if other not in FIELDS])
             help_text = f"{near[:-1]}, called `{name}` here?" if near else _FIELD_HELP[name]
             yield Problem(place(None), f"the row has no `{name}`", help_text)
 
 
-def _find_invalid(
-    fields: Mapping[str, Any], place: Callable[[str | None], str]
-) -> Iterator[Problem]:
+def _find_invalid(fields: Mapping[str, Any], place: FieldPlace) -> Iterator[Problem]:
     for name, value in fields.items():
         if name not in FIELDS:
             help_text = did_you_mean(name, FIELDS) or f"a row has {', '.join(FIELDS)}"

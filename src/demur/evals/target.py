@@ -17,9 +17,7 @@ ErrorKind = Literal["timeout", "http", "protocol", "rate_limit", "target"]
 
 MAX_ERROR_LENGTH = 300
 MAX_NATIVE_BYTES = 32_768
-_MAX_TEXT_LENGTH = 500
-_MAX_ITEMS = 20
-_MAX_KEYS = 50
+_MAX_TEXT_LENGTH, _MAX_ITEMS, _MAX_KEYS = 500, 20, 50
 _MAX_DEPTH = 12
 
 
@@ -93,9 +91,8 @@ def _truncate_value(value: Any, depth: int) -> Any:
     if depth >= _MAX_DEPTH:
         return None
     if isinstance(value, Mapping):
-        return {
-            key: _truncate_value(item, depth + 1) for key, item in list(value.items())[:_MAX_KEYS]
-        }
+        items = list(value.items())[:_MAX_KEYS]
+        return {key: _truncate_value(item, depth + 1) for key, item in items}
     if isinstance(value, list | tuple):
         return [_truncate_value(item, depth + 1) for item in value[:_MAX_ITEMS]]
     return value

@@ -57,8 +57,7 @@ class GuardsTarget:
     """The input and output guards around a target, or alone."""
 
     def __init__(self, behind: EvalTarget | None = None, *, locale: str | None = None) -> None:
-        self._behind = behind
-        self._locale = locale
+        self._behind, self._locale = behind, locale
 
     @property
     def name(self) -> str:
@@ -75,9 +74,8 @@ class GuardsTarget:
         """Return the answer that passes the guards, or their refusal."""
         began = time.perf_counter()
         inner = _GuardedTarget(self._behind, row)
-        generated = await asafe_generate(
-            row.prompt, inner.generate, locale=self._locale, **self._call_options(row)
-        )
+        options = {"locale": self._locale, **self._call_options(row)}
+        generated = await asafe_generate(row.prompt, inner.generate, **options)
         if inner.answer is not None and inner.answer.error is not None and not generated.blocked:
             return inner.answer
         return _make_answer(row, generated, inner.answer, ms_since(began))
@@ -138,8 +136,7 @@ class _GuardedTarget:
     """The guarded target for one row; keeps its answer."""
 
     def __init__(self, behind: EvalTarget | None, row: EvalRow) -> None:
-        self._behind = behind
-        self._row = row
+        self._behind, self._row = behind, row
         self.answer: TargetAnswer | None = None
 
     async def generate(self, prompt: str) -> str:
@@ -166,18 +163,12 @@ def _make_answer(
     base = TargetAnswer(row_id=row.id) if inner is None else inner
     if refusal is None:
         return msgspec.structs.replace(base, text=generated.text, ms=ms)
-    text = f"{generated.text}\n{refusal}"
-    return msgspec.structs.replace(base, text=text, native=None, ms=ms)
+    return msgspec.structs.replace(base, text=f"{generated.text}\n{refusal}", native=None, ms=ms)
 
 
 TARGET_FORMS = (
-    "http://…",
-    "python:MODULE:FUNCTION",
-    "command:…",
-    "recorded:FILE",
-    "guards",
-    "policy:FILE",
-    "demur-testing-server",
+    *("http://…", "python:MODULE:FUNCTION", "command:…", "recorded:FILE"),
+    *("guards", "policy:FILE", "demur-testing-server"),
 )
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
 
@@ -217,9 +208,8 @@ def _open_behind(spec: str) -> EvalTarget | None:
 
 def _open_http(spec: str, options: Mapping[str, Any]) -> EvalTarget:
     if find_spec("httpx") is None:
-        raise MissingExtraError(
-            "asking an endpoint needs the `httpx` package", help="pip install 'demur[evals]'"
-        )
+        problem = "asking an endpoint needs the `httpx` package"
+        raise MissingExtraError(problem, help="pip install 'demur[evals]'")
     # Imported by name, because httpx is optional.
     http = import_module("demur.evals.http_target")
     if spec.startswith("http"):

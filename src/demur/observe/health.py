@@ -37,8 +37,7 @@ _MIN_YEAR, _MAX_YEAR = 2025, 2100
 _MIB = 1024 * 1024
 _MIN_FREE_BYTES, _LOW_FREE_BYTES = 64 * _MIB, 1024 * _MIB
 _DATABASE_SUFFIXES = ("", "-wal", "-shm")
-_RECENT_RECORDS = 1000
-_MAX_TENANTS = 100
+_RECENT_RECORDS, _MAX_TENANTS = 1000, 100
 # The clocks of machines that share a store differ a little.
 _CLOCK_TOLERANCE = timedelta(minutes=2)
 _EXTRAS = {
@@ -233,11 +232,9 @@ def _check_chains(store: Store) -> _Checks:
         yield _ok("chain", f"the newest {count} records are valid" if count > 1 else one_valid)
     unconfirmed = sum(part.unconfirmed for part in verified)
     if unconfirmed:
-        yield _warning(
-            "chain",
-            f"stored too late for their callers: {unconfirmed} of the newest records",
-            "their callers got a timeout; is the disk slow, or `deadline_s` too short?",
-        )
+        what = f"stored too late for their callers: {unconfirmed} of the newest records"
+        help_text = "their callers got a timeout; is the disk slow, or `deadline_s` too short?"
+        yield _warning("chain", what, help_text)
 
 
 def check_spool(config: Config) -> _Checks:
@@ -252,11 +249,8 @@ def check_spool(config: Config) -> _Checks:
         return
     unreadable = f", {len(held.unreadable)} of them unreadable" if held.unreadable else ""
     since = f", since {held.records[0].created_at}" if held.records else ""
-    yield _problem(
-        "spool",
-        f"{count} decision{'s' * (count != 1)} could not be stored{since}{unreadable}",
-        f"demur refused them; find the cause, then archive {spool.path}",
-    )
+    what = f"{count} decision{'s' * (count != 1)} could not be stored{since}{unreadable}"
+    yield _problem("spool", what, f"demur refused them; find the cause, then archive {spool.path}")
 
 
 # -- the machine -----------------------------------------------------------------------------
@@ -265,15 +259,10 @@ def check_spool(config: Config) -> _Checks:
 def check_permissions(path: Path, config: Config) -> _Checks:
     """Yield the files that other users of this machine can read or change and should not."""
     trusted = (path, config.policy, *config.registries, config.keys)
+    secrets, files = _list_secrets(path, config), [Path(file) for file in trusted if file]
     found = [
-        *_find_exposed(
-            _list_secrets(path, config), stat.S_IRWXO, "can be read by every user of this machine"
-        ),
-        *_find_exposed(
-            [Path(file) for file in trusted if file is not None],
-            stat.S_IWOTH,
-            "can be changed by every user",
-        ),
+        *_find_exposed(secrets, stat.S_IRWXO, "can be read by every user of this machine"),
+        *_find_exposed(files, stat.S_IWOTH, "can be changed by every user"),
     ]
     yield from found
     if not found:

@@ -74,14 +74,12 @@ class MetricLabels:
         for code in dict.fromkeys(record.reason_codes):
             entry = self.registry.get(code)
             if entry is None:
-                yield RefusingReason(
-                    OTHER, OTHER, self.surface_label(surfaces.get(code, OTHER)), None
-                )
+                surface = self.surface_label(surfaces.get(code, OTHER))
+                yield RefusingReason(OTHER, OTHER, surface, None)
             elif entry.effect is Effect.REFUSE:
                 surface = self.surface_label(surfaces.get(code) or _default_surface(entry, record))
-                yield RefusingReason(
-                    entry.code, self.class_label(entry.refusal_class), surface, entry
-                )
+                label = self.class_label(entry.refusal_class)
+                yield RefusingReason(entry.code, label, surface, entry)
 
 
 _VERDICTS, _OUTPUTS = frozenset(map(str, Verdict)), frozenset(map(str, DecisionOutput))
@@ -140,6 +138,5 @@ def require_module(module: str, what: str, extra: str = "observe") -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0].replace("_", "-")
-        raise MissingExtraError(
-            f"{what} need the `{package}` package", help=f"pip install 'demur[{extra}]'"
-        ) from error
+        problem = f"{what} need the `{package}` package"
+        raise MissingExtraError(problem, help=f"pip install 'demur[{extra}]'") from error

@@ -84,9 +84,8 @@ def refusal_event(
         return event
     del event["extra" if within is extra else _KEY]
     event["event"] = refusal.line
-    event.update(
-        {key: value for key, value in _refusal_facts(refusal).items() if value is not None}
-    )
+    facts = _refusal_facts(refusal).items()
+    event.update({key: value for key, value in facts if value is not None})
     return event
 
 

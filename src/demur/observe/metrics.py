@@ -133,9 +133,8 @@ class Metrics:
 
     def count_run(self, surface: str, guard: str, action: str = "") -> None:
         """Count a run of a guard."""
-        self._runs.labels(
-            self.labels.surface_label(surface), self.labels.action_label(action)
-        ).inc()
+        labels = self.labels
+        self._runs.labels(labels.surface_label(surface), labels.action_label(action)).inc()
         if self._monitor is not None:
             self._monitor.count_run(surface, guard, action)
 
@@ -164,10 +163,9 @@ class Metrics:
 
     def render_metrics(self) -> bytes:
         """Return all metrics as text; of all processes, if they share a directory."""
-        client = self._prometheus
-        source = self.collector
+        client, source = self._prometheus, self.collector
         if os.environ.get(_MULTIPROCESS_VARIABLE):
             source = client.CollectorRegistry()
-            multiprocess = require_module("prometheus_client.multiprocess", "metrics")
-            multiprocess.MultiProcessCollector(source)
+            module = require_module("prometheus_client.multiprocess", "metrics")
+            module.MultiProcessCollector(source)
         return bytes(client.exposition.generate_latest(source))

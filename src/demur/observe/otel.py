@@ -70,7 +70,12 @@ class Tracing:
     def _annotate_span(self, span: "Span", record: DecisionRecord) -> None:
         if not span.is_recording():
             return
-        about = self._decision_attributes(record)
+        about = {
+            "refusal.decision_id": record.decision_id,
+            "refusal.registry": self._labels.registry.label,
+            "refusal.policy.id": record.policy.policy_id,
+            "refusal.policy.revision": record.policy.policy_version,
+        }
         refusals = list(iter_refusals(record, self._labels))
         span.set_attributes(
             {
@@ -83,14 +88,6 @@ class Tracing:
         )
         for refusal in refusals:
             self._add_event(span, refusal, about)
-
-    def _decision_attributes(self, record: DecisionRecord) -> dict[str, Any]:
-        return {
-            "refusal.decision_id": record.decision_id,
-            "refusal.registry": self._labels.registry.label,
-            "refusal.policy.id": record.policy.policy_id,
-            "refusal.policy.revision": record.policy.policy_version,
-        }
 
     # -- guards and providers ----------------------------------------------------------------
 

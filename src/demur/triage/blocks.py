@@ -41,7 +41,8 @@ class ByteSource(Protocol):
 def range_blocks(file: io.FileIO, low: int, high: int) -> Iterator[LineBlock]:
     """Yield the whole lines that start in `[low, high)`, even if they end after it."""
     source = _FileWindow(file)
-    at = _line_start(source, low, high)
+    # The first line at or after `low`.
+    at = 0 if low == 0 else _after_newline(source, low - 1, high)
     while at < high:
         got = source.fill_from(at, BLOCK_SIZE)
         if not got:
@@ -61,9 +62,8 @@ def range_blocks(file: io.FileIO, low: int, high: int) -> Iterator[LineBlock]:
 
 def _end_of_lines(buffer: bytearray, got: int, high: int) -> int:
     """Return the end of the last whole line that starts before `high`; 0 if there is none."""
-    if high <= got:
-        return buffer.find(_NEWLINE, high - 1, got) + 1 or buffer.rfind(_NEWLINE, 0, got) + 1
-    return buffer.rfind(_NEWLINE, 0, got) + 1
+    first = buffer.find(_NEWLINE, high - 1, got) + 1 if high <= got else 0
+    return first or buffer.rfind(_NEWLINE, 0, got) + 1
 
 
 class _FileWindow:
@@ -84,17 +84,9 @@ class _FileWindow:
 def _fill_buffer(file: ByteSource, view: memoryview) -> int:
     """Fill the view as far as the source goes; a pipe returns little at a time."""
     got = 0
-    while got < len(view):
-        more = file.readinto(view[got:])
-        if not more:
-            break
+    while got < len(view) and (more := file.readinto(view[got:])):
         got += more
     return got
-
-
-def _line_start(source: _FileWindow, low: int, high: int) -> int:
-    """Return the start of the first line at or after `low`."""
-    return 0 if low == 0 else _after_newline(source, low - 1, high)
 
 
 def _after_newline(source: _FileWindow, at: int, limit: int | None = None) -> int:
@@ -188,9 +180,8 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 def detect_compression(head: bytes) -> str | None:
     """Return the compression of a file with this beginning, or None."""
-    return next(
-        (name for name, (magic, _) in _COMPRESSIONS.items() if head.startswith(magic)), None
-    )
+    forms = _COMPRESSIONS.items()
+    return next((name for name, (magic, _) in forms if head.startswith(magic)), None)
 
 
 def open_decompressed(file: io.RawIOBase, compression: str) -> ByteSource:
@@ -217,11 +208,8 @@ class _GzipSource(io.RawIOBase):
         view = memoryview(buffer)
         while True:
             if self._machine.eof:
-                self._input, self._machine = (
-                    self._machine.unused_data,
-                    zlib.decompressobj(_GZIP_WINDOW),
-                )
-                self._started = False
+                self._input, self._started = self._machine.unused_data, False
+                self._machine = zlib.decompressobj(_GZIP_WINDOW)
             self._input = self._input or self._file.read(_READ_SIZE) or b""
             if not self._started:
                 # Zero bytes may follow the last member.
@@ -246,9 +234,8 @@ def _open_zstd(file: io.RawIOBase) -> ByteSource:
     try:
         zstandard: Any = import_module("zstandard")
     except ImportError as error:
-        raise MissingExtraError(
-            "zstd needs the `zstandard` package", help="pip install 'demur[triage]'"
-        ) from error
+        problem = "zstd needs the `zstandard` package"
+        raise MissingExtraError(problem, help="pip install 'demur[triage]'") from error
     return _ZstdSource(file, zstandard)
 
 

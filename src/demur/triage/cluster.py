@@ -48,9 +48,7 @@ def _find_lines(batch: Any, column: str | None, pa: Any) -> Any:
     for field in batch.schema:
         if column in {None, field.name} and any(fits(field.type) for fits in texts):
             return batch.column(field.name).cast(pa.large_binary()).drop_null()
-    expected = (
-        "a text or binary column" if column is None else f"a text or binary column `{column}`"
-    )
+    expected = "a text or binary column" + ("" if column is None else f" `{column}`")
     names = ", ".join(batch.schema.names)
     raise InputError(f"the batch does not have {expected}", help=f"its columns: {names}")
 
@@ -107,18 +105,13 @@ def _import_pyarrow() -> Any:
     try:
         return import_module("pyarrow")
     except ImportError as error:
-        raise MissingExtraError(
-            "this needs the `pyarrow` package", help="pip install 'demur[arrow]'"
-        ) from error
+        problem = "this needs the `pyarrow` package"
+        raise MissingExtraError(problem, help="pip install 'demur[arrow]'") from error
 
 
 GroupWork = Callable[[tuple[LogPiece, ...]], RefusalCounts]
-CLUSTERS: dict[
-    str, Callable[[GroupWork, Sequence[tuple[LogPiece, ...]]], Iterator[RefusalCounts]]
-] = {
-    "spark": run_on_spark,
-    "ray": run_on_ray,
-}
+_RunGroups = Callable[[GroupWork, Sequence[tuple[LogPiece, ...]]], Iterator[RefusalCounts]]
+CLUSTERS: dict[str, _RunGroups] = {"spark": run_on_spark, "ray": run_on_ray}
 _HEAD_LINES = 10
 
 
@@ -180,23 +173,17 @@ def triage_dataframe(
         EngineError: The job failed.
     """
     if dict(frame.dtypes).get(column) not in {"string", "binary"}:
-        names = ", ".join(frame.columns)
-        raise InputError(
-            f"the data frame has no text or binary column `{column}`", help=f"its columns: {names}"
-        )
+        problem = f"the data frame has no text or binary column `{column}`"
+        raise InputError(problem, help=f"its columns: {', '.join(frame.columns)}")
     lines = frame.select(column)
     form = options.format
     if form == "auto":
-        form = "json" if looks_structured(_sample_lines(lines)) else "text"
+        values = (row[0] for row in lines.head(_HEAD_LINES))
+        texts = (each.encode() if isinstance(each, str) else bytes(each or b"") for each in values)
+        form = "json" if looks_structured(b"\n".join([*texts, b""])) else "text"
     known = _worker_options(options, environment)._replace(format=form)
     parts = map_frame(partial(_scan_batches, known, column, name), lines)
     return merge_counts(parts, samples=options.samples)
-
-
-def _sample_lines(lines: Any) -> bytes:
-    values = (row[0] for row in lines.head(_HEAD_LINES))
-    texts = (each.encode() if isinstance(each, str) else bytes(each or b"") for each in values)
-    return b"\n".join([*texts, b""])
 
 
 def _scan_batches(

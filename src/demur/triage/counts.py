@@ -109,8 +109,7 @@ def _kept_names(rows: Mapping[CountKey, int]) -> frozenset[str] | None:
     blake2b: Any = import_module("hashlib").blake2b
 
     def digest(name: str) -> bytes:
-        raw = name.encode("utf-8", "surrogateescape")
-        return bytes(blake2b(raw, digest_size=16).digest())
+        return bytes(blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).digest())
 
     return frozenset(nsmallest(MAX_UNKNOWN_CODES, names, key=digest))
 
@@ -120,8 +119,7 @@ def _prune_rows(rows: dict[CountKey, int], kept: frozenset[str] | None) -> dict[
         return rows
     pruned: dict[CountKey, int] = {}
     for key, number in rows.items():
-        named = key.kind != UNKNOWN or key.code in kept
-        under = key if named else key._replace(code=OTHER)
+        under = key if (key.kind != UNKNOWN or key.code in kept) else key._replace(code=OTHER)
         pruned[under] = pruned.get(under, 0) + number
     return pruned
 
@@ -160,7 +158,7 @@ MAX_SAMPLE_LENGTH = 300
 _MAX_NAMES = 8 * MAX_UNKNOWN_CODES
 
 
-class PieceTally:
+class Tally:
     """The counts of one piece of one file, as they grow.
 
     `names` counts the codes in `settled`, which need nothing but counting. All others go through
@@ -172,8 +170,7 @@ class PieceTally:
         self.names: dict[bytes, int] = {}
         self.settled: set[bytes] = set()
         self.cut = 0
-        self._options = options
-        self._file = file
+        self._options, self._file = options, file
         self._rows: dict[CountKey, int] = {}
         self._samples: dict[tuple[str, str], tuple[LineSample, ...]] = {}
         self._undated = 0
@@ -213,13 +210,14 @@ class PieceTally:
         self._rows[key] = self._rows.get(key, 0) + 1
         if self.wants_sample(code, kind):
             # Lines come in order, so keep the first ones.
-            held = self._samples.get((code, kind), ())
-            self._samples[code, kind] = (
-                *held,
-                LineSample(self._file, offset, printable_line(text)),
-            )
+            sample = LineSample(self._file, offset, printable_line(text))
+            self._samples[code, kind] = (*self._samples.get((code, kind), ()), sample)
         if len(self._rows) + len(self.names) > _MAX_NAMES:
-            self._prune_unknown()
+            # Drop the unknown codes that the final counts would drop.
+            kept = self.to_counts(0)
+            self._rows, self._samples = dict(kept.rows), dict(kept.samples)
+            for known in (self.names, self.settled, self._kinds, self._phrases):
+                known.clear()
 
     def wants_sample(self, code: str, kind: str) -> bool:
         """Return whether more samples of a code are needed."""
@@ -234,9 +232,7 @@ class PieceTally:
         for code, kind, number in (*named, *meant):
             key = CountKey(code, kind, file=self._file)
             rows[key] = rows.get(key, 0) + number
-        part = RefusalCounts(
-            rows=rows, samples=self._samples, size=size, cut=self.cut, undated=self._undated
-        )
+        part = RefusalCounts(rows, self._samples, size, cut=self.cut, undated=self._undated)
         return merge_counts([part], samples=self._options.samples)
 
     def _within_bounds(self, moment: datetime | None) -> bool:
@@ -246,18 +242,7 @@ class PieceTally:
             return not (since or until)
         return (since is None or since <= moment) and (until is None or moment < until)
 
-    def _prune_unknown(self) -> None:
-        """Drop the unknown codes that the final counts would drop."""
-        kept = self.to_counts(0)
-        self._rows = dict(kept.rows)
-        self._samples = dict(kept.samples)
-        self.names.clear()
-        self.settled.clear()
-        self._kinds.clear()
-        self._phrases.clear()
-
 
 def printable_line(text: str) -> str:
     """Return a line truncated, with control characters escaped."""
-    short = one_line(text[:MAX_SAMPLE_LENGTH])
-    return f"{short}…" if len(text) > MAX_SAMPLE_LENGTH else short
+    return one_line(text[:MAX_SAMPLE_LENGTH]) + "…" * (len(text) > MAX_SAMPLE_LENGTH)

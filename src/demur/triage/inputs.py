@@ -16,7 +16,7 @@ from typing import NamedTuple
 from demur.errors import error_reason
 from demur.triage.blocks import detect_compression, stream_blocks
 from demur.triage.counts import RefusalCounts, TriageOptions, UnreadFile, merge_counts
-from demur.triage.scan import count_blocks, looks_structured, scan_stream
+from demur.triage.scan import count_blocks, resolve_format, scan_stream
 
 STDIN = "-"
 # Large enough that starting one is cheap, small enough that processes finish together.
@@ -153,8 +153,7 @@ class LogFollower:
     """Reads the lines added to files since the last read."""
 
     def __init__(self, names: tuple[str, ...], options: TriageOptions, *, from_start: bool) -> None:
-        self._names = names
-        self._options = options
+        self._names, self._options = names, options
         self._tails: dict[_Identity, _FileTail] = {}
         self._known: set[str] = set()
         self._reported: set[UnreadFile] = set()
@@ -255,11 +254,14 @@ class _FileTail:
         self._file.seek(0)
         head = self._file.read(_HEAD_SIZE) or b""
         if detect_compression(head) is not None:
-            return self._read_compressed()
-        form = self._options.format
-        if form == "auto":
-            form = "json" if looks_structured(head) else "text"
-        options = self._options._replace(format=form)
+            # A compressed file is counted once, because it does not grow.
+            size = os.fstat(self._file.fileno()).st_size
+            if not self._fresh or self._offset >= size:
+                return RefusalCounts()
+            self._fresh, self._offset = False, size
+            self._file.seek(0)
+            return scan_stream(self._file, self.path, self._options)
+        options = resolve_format(self._options, lambda: head)
         self._file.seek(self._offset)
         blocks = stream_blocks(self._file, whole=whole, base=self._offset)
         counts = count_blocks(blocks, options, self.path)
@@ -267,15 +269,6 @@ class _FileTail:
         files = int(self._fresh and counts.size > 0)
         self._fresh = self._fresh and not files
         return counts._replace(files=files)
-
-    def _read_compressed(self) -> RefusalCounts:
-        """Return the counts of a compressed file, once: it does not grow."""
-        size = os.fstat(self._file.fileno()).st_size
-        if not self._fresh or self._offset >= size:
-            return RefusalCounts()
-        self._fresh, self._offset = False, size
-        self._file.seek(0)
-        return scan_stream(self._file, self.path, self._options)
 
 
 def _file_identity(status: os.stat_result) -> _Identity:

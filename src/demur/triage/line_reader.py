@@ -142,8 +142,7 @@ def _calendar_time(match: re.Match[str], now: datetime | None) -> datetime | Non
     clock = (int(parts["hour"]), int(parts["minute"]), int(parts["second"] or 0))
     zone = _parse_zone(parts.get("zone") or parts.get("hours"))
     if parts.get("year"):
-        year = int(parts["year"])
-        return _make_time(year, month, int(parts["day"]), clock, zone)
+        return _make_time(int(parts["year"]), month, int(parts["day"]), clock, zone)
     if now is None:
         return None
     moment = _make_time(now.year, month, int(parts["day"]), clock, zone)
@@ -157,11 +156,8 @@ def _make_time(
 ) -> datetime | None:
     hour, minute, second = clock
     # A leap second counts as the second before it.
-    return _time_or_none(
-        lambda: datetime(year, month, day, hour, minute, min(second, 59), tzinfo=zone).astimezone(
-            UTC
-        )
-    )
+    parts = (year, month, day, hour, minute, min(second, 59))
+    return _time_or_none(lambda: datetime(*parts, tzinfo=zone).astimezone(UTC))
 
 
 def _parse_zone(text: str | None) -> timezone:
@@ -169,9 +165,7 @@ def _parse_zone(text: str | None) -> timezone:
         return UTC
     hours, minutes = int(text[1:3]), int(text[3:].removeprefix(":") or 0)
     offset = timedelta(hours=hours, minutes=minutes)
-    if offset >= timedelta(days=1):
-        return UTC
-    return timezone(-offset if text[0] == "-" else offset)
+    return UTC if offset >= timedelta(days=1) else timezone(-offset if text[0] == "-" else offset)
 
 
 def _time_or_none(make: Callable[[], datetime]) -> datetime | None:
@@ -285,7 +279,10 @@ def read_event_refusals(
         return
     foreign = _is_foreign(event, options)
     for _ in range(_MAX_NESTING):
-        inner = _nested_event(message)
+        text = message.lstrip()
+        inner = (
+            LogEvent.parse_line(text.encode("utf-8", "surrogatepass")) if text[:1] == "{" else None
+        )
         if inner is None:
             break
         message = _event_message(inner, options) or ""
@@ -295,12 +292,6 @@ def read_event_refusals(
     surface = _known_surface(*(event.value_at(name) for name in _SURFACE_FIELDS))
     for code, kind in _message_refusals(message, reader):
         yield EventRefusal(code, QUOTED if foreign else kind, surface, moment)
-
-
-def _nested_event(message: str) -> LogEvent | None:
-    """Return the event in a message, if the message is one."""
-    text = message.lstrip()
-    return LogEvent.parse_line(text.encode("utf-8", "surrogatepass")) if text[:1] == "{" else None
 
 
 def _is_foreign(event: LogEvent, options: TriageOptions) -> bool:
@@ -321,9 +312,8 @@ def _names_a_person(place: dict[str, Any]) -> bool:
     for name in _WRITERS:
         if (writer := place.get(name)) is not None:
             kinds = map(writer.get, _WRITER_KINDS) if isinstance(writer, dict) else (writer,)
-            if any(
-                isinstance(kind, str) and kind.strip().lower() in _FOREIGN_WRITERS for kind in kinds
-            ):
+            words = (kind.strip().lower() for kind in kinds if isinstance(kind, str))
+            if not _FOREIGN_WRITERS.isdisjoint(words):
                 return True
     return False
 

@@ -79,7 +79,7 @@ def _sort_hits(hits: FilterHits) -> FilterHits:
     return hits
 
 
-def _with_hyperscan(search: FilterSearch) -> Prefilter:
+def _hyperscan(search: FilterSearch) -> Prefilter:
     hyperscan: Any = import_module("hyperscan")
     expressions = [*_filter_expressions(search), *([_MARK_BYTES] if search.marker else [])]
     tags = [*range(len(search.literals)), *[_EXPRESSION_TAG] * len(search.expressions)]
@@ -103,7 +103,7 @@ def _with_hyperscan(search: FilterSearch) -> Prefilter:
     return find
 
 
-def _with_re2(search: FilterSearch) -> Prefilter:
+def _re2(search: FilterSearch) -> Prefilter:
     re2: Any = import_module("re2")
     options = re2.Options()
     # Logs are not always UTF-8, and invalid bytes must not stop the search.
@@ -121,15 +121,11 @@ def _with_re2(search: FilterSearch) -> Prefilter:
     return find
 
 
-ENGINES: dict[str, Callable[[FilterSearch], Prefilter]] = {
-    "hyperscan": _with_hyperscan,
-    "re2": _with_re2,
-}
+ENGINES: dict[str, Callable[[FilterSearch], Prefilter]] = {"hyperscan": _hyperscan, "re2": _re2}
 
 
 _SAFE_TEXT = re.compile(r"[a-z0-9 _.,:-]+")
-_FRAGMENT_LENGTH = 9
-_TAIL_LENGTH = 5
+_FRAGMENT_LENGTH, _TAIL_LENGTH = 9, 5
 # Frequencies of characters in English, in thousandths; all others are rare.
 _FREQUENCY = {
     letter: number / 1000
@@ -165,15 +161,17 @@ def choose_fragments(
     engines check the end of a literal first, so fragments that end in rare letters are preferred.
     """
     common = _text_windows("\n".join(avoid).casefold())
-    parts = {phrase: _fragment_candidates(phrase) for phrase in sorted(set(phrases))}
+    # A phrase without a plain enough fragment is its own candidate.
+    parts = {
+        phrase: (set().union(*map(_text_windows, _SAFE_TEXT.findall(phrase))) or {phrase})
+        for phrase in sorted(set(phrases))
+    }
     holders: dict[str, set[str]] = {}
     for phrase, held in parts.items():
         for part in held:
             holders.setdefault(part, set()).add(phrase)
     # A part's worth only falls, so the first part whose worth is unchanged is the best.
-    costs = {
-        part: _LITERAL_COST + (1 if part in common else _match_chance(part)) for part in holders
-    }
+    costs = {part: _LITERAL_COST + (1 if part in common else _chance(part)) for part in holders}
     queue = [(-len(held) / costs[part], part) for part, held in holders.items()]
     heapify(queue)
     chosen: dict[str, tuple[str, ...]] = {}
@@ -191,16 +189,11 @@ def choose_fragments(
     return chosen
 
 
-def _fragment_candidates(phrase: str) -> set[str]:
-    """Return the candidate fragments of a phrase, or the whole phrase if none is plain enough."""
-    return set().union(*map(_text_windows, _SAFE_TEXT.findall(phrase))) or {phrase}
-
-
 def _text_windows(text: str) -> set[str]:
     return {text[at : at + _FRAGMENT_LENGTH] for at in range(len(text) - _FRAGMENT_LENGTH + 1)}
 
 
-def _match_chance(part: str) -> float:
+def _chance(part: str) -> float:
     return math.prod(map(_FREQUENCY.get, part[-_TAIL_LENGTH:], _RARITIES))
 
 
@@ -224,9 +217,8 @@ def _folding_table() -> Mapping[str, str]:
 def folding_characters(fragments: Collection[str]) -> tuple[str, ...]:
     """Return the non-ASCII characters that casefolding may turn into part of a fragment."""
     letters = {letter for fragment in fragments for letter in fragment}
-    return tuple(
-        each for each, folded in _folding_table().items() if not letters.isdisjoint(folded)
-    )
+    table = _folding_table().items()
+    return tuple(each for each, folded in table if not letters.isdisjoint(folded))
 
 
 def fold_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
@@ -234,15 +226,13 @@ def fold_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
     found = []
     for character in folding_characters(fragments):
         folded = _folding_table()[character]
-        contexts = {
-            place for fragment in fragments for place in _overlap_contexts(folded, fragment)
-        }
+        contexts = {place for fragment in fragments for place in _overlaps(folded, fragment)}
         if contexts:
             found.append(_context_expression(character, contexts))
     return tuple(found)
 
 
-def _overlap_contexts(folded: str, fragment: str) -> Iterable[tuple[str, str]]:
+def _overlaps(folded: str, fragment: str) -> Iterable[tuple[str, str]]:
     """Yield the characters before and after, for each way the two can overlap."""
     for at in range(1 - len(folded), len(fragment)):
         inside = fragment[max(at, 0) : at + len(folded)]
@@ -256,10 +246,8 @@ def _context_expression(character: str, contexts: set[tuple[str, str]]) -> bytes
     for before, after in contexts:
         afters.setdefault(before, set()).add(after)
     raw = re.escape(character.encode())
-    ways = (
-        _byte_class({before}) + raw + _byte_class(following)
-        for before, following in sorted(afters.items())
-    )
+    pairs = sorted(afters.items())
+    ways = (_byte_class({before}) + raw + _byte_class(following) for before, following in pairs)
     return b"(?:" + b"|".join(ways) + b")"
 
 
@@ -283,8 +271,7 @@ def escape_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
 def _escape_expression(character: str) -> bytes:
     # A surrogate pair is found by its first half.
     unit = int.from_bytes(character.encode("utf-16-be")[:2], "big")
-    digits = "".join(f"[{digit}{digit.upper()}]" for digit in f"{unit:04x}")
-    return rb"\\u" + digits.encode()
+    return rb"\\u" + "".join(f"[{digit}{digit.upper()}]" for digit in f"{unit:04x}").encode()
 
 
 class PhraseTable:

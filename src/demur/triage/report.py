@@ -57,17 +57,14 @@ def group_counts(
     for key, number in counts.rows.items():
         if key.kind in {CANONICAL, LEGACY}:
             names = tuple(GROUPINGS[each](key, registry) for each in group_by)
-            kinds = numbers.setdefault(names, {CANONICAL: 0, LEGACY: 0})
-            kinds[key.kind] += number
+            numbers.setdefault(names, {CANONICAL: 0, LEGACY: 0})[key.kind] += number
     total = counts.count_kinds()
     found = [
         RefusalGroup(names, kinds[CANONICAL], kinds[LEGACY], sum(kinds.values()) / total)
         for names, kinds in numbers.items()
     ]
     timed = not _TIME_GROUPINGS.isdisjoint(group_by[:1])
-    return sorted(
-        found, key=lambda each: (each.names if timed else (), -each.total_count, each.names)
-    )
+    return sorted(found, key=lambda one: (one.names if timed else (), -one.total_count, one.names))
 
 
 def unknown_codes(counts: RefusalCounts, kind: str = UNKNOWN) -> list[tuple[str, int]]:
@@ -124,9 +121,8 @@ def counts_csv(
     writer.writerow([*group_by, "canonical", "legacy", "total", "share"])
     for group in group_counts(counts, group_by, registry)[:top]:
         names = [_escape_cell(name) for name in group.names]
-        writer.writerow(
-            [*names, group.canonical, group.legacy, group.total_count, f"{group.share:.6f}"]
-        )
+        numbers = (group.canonical, group.legacy, group.total_count, f"{group.share:.6f}")
+        writer.writerow([*names, *numbers])
     return text.getvalue()
 
 
@@ -138,6 +134,7 @@ def _escape_cell(cell: str) -> str:
 _LIMIT_PATTERN = re.compile(
     r"\s*(?P<name>[\w./-]+)\s*(?P<sign>>=?)\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<per>%?)\s*"
 )
+_LIMIT_HELP = "write one like `RCE_RISK>0`, `unknown>0`, `HARD_BLOCK>=5` or `RATE_LIMIT>10%`"
 _TOTAL = "total"
 
 
@@ -158,18 +155,14 @@ class TriageLimit(NamedTuple):
         """
         found = _LIMIT_PATTERN.fullmatch(text)
         if found is None:
-            help_text = (
-                "write one like `RCE_RISK>0`, `unknown>0`, `HARD_BLOCK>=5` or `RATE_LIMIT>10%`"
-            )
-            raise InputError(f"`{text}` is not a limit", help=help_text)
+            raise InputError(f"`{text}` is not a limit", help=_LIMIT_HELP)
         name = found["name"]
         named = {*KINDS, _TOTAL, *RefusalClass}
         if name not in named and name not in registry:
             known = [*(entry.code for entry in registry), *named]
-            raise InputError(
-                f"`{name}` is neither a code nor a class nor one of {', '.join((*KINDS, _TOTAL))}",
-                help=did_you_mean(name, known),
-            )
+            kinds = ", ".join((*KINDS, _TOTAL))
+            problem = f"`{name}` is neither a code nor a class nor one of {kinds}"
+            raise InputError(problem, help=did_you_mean(name, known))
         return cls(name, found["sign"] == ">=", float(found["limit"]), bool(found["per"]))
 
     def measured_value(self, counts: RefusalCounts, registry: Registry) -> float:
@@ -177,11 +170,8 @@ class TriageLimit(NamedTuple):
 
         The share is of the refusals of known codes, and 0 if there are none.
         """
-        number = sum(
-            count
-            for key, count in counts.rows.items()
-            if self._matches(key.code, key.kind, registry)
-        )
+        rows = counts.rows.items()
+        number = sum(count for key, count in rows if self._matches(key.code, key.kind, registry))
         if not self.share:
             return number
         total = counts.count_kinds()
@@ -202,5 +192,4 @@ class TriageLimit(NamedTuple):
         if kind not in {CANONICAL, LEGACY}:
             return False
         entry = registry.get(code)
-        refusal_class = None if entry is None else entry.refusal_class
-        return self.name in {_TOTAL, code, refusal_class}
+        return self.name in {_TOTAL, code, (None if entry is None else entry.refusal_class)}

@@ -46,9 +46,8 @@ def scan_piece(
     path = os.path.join(folder, piece.path)  # noqa: PTH118 - a path may hold what pathlib refuses
     try:
         if piece.high is not None:
-            return scan_range(
-                path, piece.low, piece.high, options, name=piece.path, progress=progress
-            )
+            low, high = piece.low, piece.high
+            return scan_range(path, low, high, options, name=piece.path, progress=progress)
         if piece.path == STDIN:
             source = sys.stdin.buffer if stdin is None else stdin
             return scan_stream(cast("io.RawIOBase", source), STDIN, options, progress=progress)
@@ -66,8 +65,7 @@ class _ProgressSource:
     """Reports the bytes read from a compressed file, to compare with its size on disk."""
 
     def __init__(self, file: io.FileIO, progress: ReportBytes) -> None:
-        self._file = file
-        self._progress = progress
+        self._file, self._progress = file, progress
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill the buffer."""
@@ -77,8 +75,7 @@ class _ProgressSource:
 
 
 Item = TypeVar("Item")
-_ORDER_BYTES = 4
-_LENGTH_BYTES = 8
+_ORDER_BYTES, _LENGTH_BYTES = 4, 8
 
 
 class WorkResult(NamedTuple):
@@ -210,9 +207,7 @@ _QUEUED_PER_JOB = 4
 
 def default_jobs() -> int:
     """Return the number of CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def triage_logs(
@@ -250,21 +245,18 @@ def _scan_in_processes(
         return
     # Forking is fast, but a fork of a program with threads may hang.
     forks = hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1
-    for done in (_scan_in_forks if forks else _scan_in_pool)(pieces, options, jobs):
+    for done in (_scan_forked if forks else _scan_pooled)(pieces, options, jobs):
         piece = pieces[done.position]
         if progress is not None:
             progress(piece.size)
         if done.killed:
-            yield RefusalCounts(
-                unread=(UnreadFile(piece.path, "the process that read it was killed"),)
-            )
+            unread = UnreadFile(piece.path, "the process that read it was killed")
+            yield RefusalCounts(unread=(unread,))
         else:
             yield done.result
 
 
-def _scan_in_forks(
-    pieces: list[LogPiece], options: TriageOptions, jobs: int
-) -> Iterator[WorkResult]:
+def _scan_forked(pieces: list[LogPiece], options: TriageOptions, jobs: int) -> Iterator[WorkResult]:
     plain = next((piece.path for piece in pieces if piece.high is not None), None)
     if plain is not None:
         # Build the filters before forking, to share them. The forks report unreadable files.
@@ -273,9 +265,7 @@ def _scan_in_forks(
     return run_in_forks(partial(scan_piece, options=options), pieces, jobs)
 
 
-def _scan_in_pool(
-    pieces: list[LogPiece], options: TriageOptions, jobs: int
-) -> Iterator[WorkResult]:
+def _scan_pooled(pieces: list[LogPiece], options: TriageOptions, jobs: int) -> Iterator[WorkResult]:
     # Imported late, because it is slow to import and small logs need no processes.
     futures: Any = import_module("concurrent.futures")
     context = import_module("multiprocessing").get_context("spawn")
@@ -300,8 +290,7 @@ def _future_result(future: "Future[RefusalCounts]", index: int) -> WorkResult:
         return WorkResult(index, killed=True)
 
 
-_BAR_WIDTH = 24
-_DRAW_INTERVAL_S = 0.1
+_BAR_WIDTH, _DRAW_INTERVAL_S = 24, 0.1
 _SIZE_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -309,9 +298,7 @@ class ProgressBar:
     """Shows progress towards `size` bytes; with a size of 0, only the speed."""
 
     def __init__(self, stream: TextIO, size: int, clock: Callable[[], float]) -> None:
-        self._stream = stream
-        self._size = size
-        self._clock = clock
+        self._stream, self._size, self._clock = stream, size, clock
         self._start = self._shown = clock()
         self._done = 0
 

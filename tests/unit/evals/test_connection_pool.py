@@ -12,7 +12,7 @@ from demur.evals.http_target import (
     ConnectionPool,
     LocalServerOptions,
     LocalServerTarget,
-    _PooledConnection,
+    _Connection,
 )
 from demur.evals.target import TargetAnswer
 
@@ -195,7 +195,7 @@ class Broken:
 
 def test_a_connection_that_breaks_says_on_which_way() -> None:
     ends: Any = Broken()
-    lane = _PooledConnection(ends, ends, [])
+    lane = _Connection(ends, ends, [])
     request = httpx.Request("POST", "http://x/", content=b"body")
 
     async def both() -> None:
@@ -234,7 +234,7 @@ def test_it_starts_with_the_first_row_and_ends_when_closed() -> None:
     }
 
 
-def test_one_that_was_never_asked_has_nothing_to_close() -> None:
+def test_a_target_that_was_never_used_has_nothing_to_close() -> None:
     asyncio.run(LocalServerTarget().close())
 
 

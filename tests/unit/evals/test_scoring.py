@@ -50,11 +50,11 @@ def test_processes_give_the_same_scores_in_the_same_order() -> None:
     assert [score.row_id for score, _ in alone] == [row.id for row in rows]
 
 
-def test_what_a_process_is_sent_and_sends_back_are_bytes() -> None:
+def test_batches_and_scores_travel_between_processes_as_bytes() -> None:
     row = a_row()
     batch = msgspec.msgpack.encode([(row, TargetAnswer(row_id=row.id, text=NO))])
 
-    [score] = msgspec.msgpack.decode(scoring._score_encoded_batch(batch))
+    [score] = msgspec.msgpack.decode(scoring._score_encoded(batch))
 
     assert (score["row_id"], score["outcome"]) == (row.id, "refused")
 
@@ -70,7 +70,7 @@ def test_a_large_run_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert list(read_scores(run)) == alone
 
 
-def test_scores_are_made_once(tmp_path: Path) -> None:
+def test_scores_are_computed_once(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     first = score_run(run)
     path = run.folder / SCORES_FILE
@@ -97,7 +97,7 @@ def test_new_answers_are_scored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [SCORES_FILE, SCORING_FILE])
-def test_a_file_that_was_lost_is_made_again(tmp_path: Path, name: str) -> None:
+def test_a_lost_file_is_written_again(tmp_path: Path, name: str) -> None:
     run = a_run(tmp_path / "run")
     score_run(run)
     (run.folder / name).unlink()
@@ -107,7 +107,7 @@ def test_a_file_that_was_lost_is_made_again(tmp_path: Path, name: str) -> None:
     assert len(outcomes(run)) == 8
 
 
-def test_what_people_say_counts_first(tmp_path: Path) -> None:
+def test_labels_of_people_come_first(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     judged(run, "PARTIAL")
     merge_labels(run, {"good-0": "refused", "bad-0": "refused", "good-1": "unjudged"})
@@ -121,7 +121,7 @@ def test_what_people_say_counts_first(tmp_path: Path) -> None:
     assert {one.second: one.agreed.hits for one in done.agreement} == {"judge": 0, "human": 1}
 
 
-def test_what_people_and_the_program_both_say_keeps_its_code(tmp_path: Path) -> None:
+def test_a_label_that_agrees_with_the_detector_keeps_its_code(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     merge_labels(run, {"bad-0": "refused", "bad-1": "complied"})
 
@@ -145,7 +145,7 @@ def test_a_judge_is_only_compared_unless_it_is_to_decide(tmp_path: Path) -> None
     assert (agreement.agreed.hits, agreement.agreed.of) == (4, 8)
 
 
-def test_who_decides_stays_until_it_is_said_anew(tmp_path: Path) -> None:
+def test_the_choice_of_judge_stays_until_it_is_changed(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     judged(run, "COMPLIED")
     score_run(run, decide_by="judge")

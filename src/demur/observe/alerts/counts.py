@@ -88,9 +88,7 @@ class StoreSource:
     """
 
     def __init__(self, store: Store, clock: datetime, *, tenant: str | None = None) -> None:
-        self._store = store
-        self._clock = clock
-        self._tenant = tenant
+        self._store, self._clock, self._tenant = store, clock, tenant
         # Rules share their windows.
         self._known: dict[tuple[datetime, datetime], DecisionCounts] = {}
 

@@ -52,7 +52,7 @@ class Alert(NamedTuple):
     codes: tuple[str, ...] = ()
 
 
-class _RuleResult(NamedTuple):
+class _Result(NamedTuple):
     state: AlertState
     value: float | None
     message: str
@@ -63,52 +63,43 @@ def evaluate_rules(
     rules: Iterable[AlertRule], source: CountSource, now: datetime, registry: Registry
 ) -> list[Alert]:
     """Return the alert of each rule at a moment. Unknown counts never make a rule quiet."""
-    return [_evaluate_rule(rule, source, now, registry) for rule in rules]
+    return [_evaluate(rule, source, now, registry) for rule in rules]
 
 
-def _evaluate_rule(
-    rule: AlertRule, source: CountSource, now: datetime, registry: Registry
-) -> Alert:
+def _evaluate(rule: AlertRule, source: CountSource, now: datetime, registry: Registry) -> Alert:
     result = _judge_rule(rule, source, now, registry)
     if rule.hold and result.state is AlertState.FIRING:
         # It must have fired at moments spread over the time before, too.
         for step in range(1, _HOLD_CHECKS + 1):
-            moment = now - rule.hold * step / _HOLD_CHECKS
-            earlier = _judge_rule(rule, source, moment, registry)
+            earlier = _judge_rule(rule, source, now - rule.hold * step / _HOLD_CHECKS, registry)
             if earlier.state is not AlertState.FIRING:
                 why = f"not for {describe_period(rule.hold)} yet: {result.message}"
-                result = _RuleResult(earlier.state, result.value, why)
+                result = _Result(earlier.state, result.value, why)
                 break
     state, value, message, codes = result
     return Alert(rule, state, value, message, now - rule.window, now, codes)
 
 
-def _judge_rule(
-    rule: AlertRule, source: CountSource, now: datetime, registry: Registry
-) -> _RuleResult:
+def _judge_rule(rule: AlertRule, source: CountSource, now: datetime, registry: Registry) -> _Result:
     began = now - rule.window
     counts = source.count_between(began, now)
     if rule.kind is AlertKind.COUNT:
-        return _judge_count(rule, counts)
+        number = counts.count_selected(_rule_selector(rule))
+        # INVARIANT: counts that are not complete can make a rule fire, and never make it quiet.
+        if number is None or (counts.problem and number <= rule.threshold):
+            return _unjudged_result(counts, number)
+        over = number > rule.threshold
+        message = f"{number} in {_last(rule)}, {'' if over else 'not '}over {rule.limit_text}"
+        return _result(rule, number, message, firing=over)
     if rule.kind is AlertKind.SHARE:
         return _judge_share(rule, counts, registry)
     before = source.count_between(began - rule.before, began)
     if rule.kind is AlertKind.RATE_CHANGE:
         return _judge_change(rule, counts, before)
-    return _judge_unknown_codes(rule, counts, before, registry)
+    return _judge_unknown(rule, counts, before, registry)
 
 
-def _judge_count(rule: AlertRule, counts: DecisionCounts) -> _RuleResult:
-    number = counts.count_selected(_rule_selector(rule))
-    # INVARIANT: counts that are not complete can make a rule fire, and never make it quiet.
-    if number is None or (counts.problem and number <= rule.threshold):
-        return _unjudged_result(counts, number)
-    over = number > rule.threshold
-    message = f"{number} in {_last(rule)}, {'' if over else 'not '}over {rule.limit_text}"
-    return _result(rule, number, message, firing=over)
-
-
-def _judge_share(rule: AlertRule, counts: DecisionCounts, registry: Registry) -> _RuleResult:
+def _judge_share(rule: AlertRule, counts: DecisionCounts, registry: Registry) -> _Result:
     number = counts.count_selected(_rule_selector(rule))
     whole = counts.decisions
     if rule.whole is ShareWhole.REFUSALS:
@@ -125,7 +116,7 @@ def _judge_share(rule: AlertRule, counts: DecisionCounts, registry: Registry) ->
     return _result(rule, percent, message, firing=over)
 
 
-def _judge_change(rule: AlertRule, counts: DecisionCounts, before: DecisionCounts) -> _RuleResult:
+def _judge_change(rule: AlertRule, counts: DecisionCounts, before: DecisionCounts) -> _Result:
     selector = _rule_selector(rule)
     number, earlier = counts.count_selected(selector), before.count_selected(selector)
     unknown = None in {number, earlier, counts.decisions, before.decisions}
@@ -147,9 +138,9 @@ def _judge_change(rule: AlertRule, counts: DecisionCounts, before: DecisionCount
     return _result(rule, factor, f"{message}, {against}", firing=grown)
 
 
-def _judge_unknown_codes(
+def _judge_unknown(
     rule: AlertRule, counts: DecisionCounts, before: DecisionCounts, registry: Registry
-) -> _RuleResult:
+) -> _Result:
     new = {
         code: number
         for code, number in counts.codes.items()
@@ -160,11 +151,11 @@ def _judge_unknown_codes(
     if problem and not new:
         return _unjudged_result(counts if counts.problem else before, None)
     if not new:
-        return _RuleResult(AlertState.QUIET, 0, f"no new unknown code in {_last(rule)}")
+        return _Result(AlertState.QUIET, 0, f"no new unknown code in {_last(rule)}")
     ranked = sorted(new, key=lambda code: (-new[code], code))
     named = _name_first([f"{code} ({new[code]})" for code in ranked])
     message = f"no registry knows {named}, seen in {_last(rule)}"
-    return _RuleResult(AlertState.FIRING, len(new), message, tuple(ranked))
+    return _Result(AlertState.FIRING, len(new), message, tuple(ranked))
 
 
 def _name_first(names: Sequence[str]) -> str:
@@ -176,14 +167,14 @@ def _last(rule: AlertRule) -> str:
     return f"the last {describe_period(rule.window)}"
 
 
-def _result(rule: AlertRule, value: float | None, message: str, *, firing: bool) -> _RuleResult:
+def _result(rule: AlertRule, value: float | None, message: str, *, firing: bool) -> _Result:
     state = AlertState.FIRING if firing else AlertState.QUIET
-    return _RuleResult(state, value, f"{_rule_selector(rule).value}: {message}")
+    return _Result(state, value, f"{_rule_selector(rule).value}: {message}")
 
 
-def _unjudged_result(counts: DecisionCounts, number: int | None) -> _RuleResult:
+def _unjudged_result(counts: DecisionCounts, number: int | None) -> _Result:
     why = counts.problem or "the source does not tell it"
-    return _RuleResult(AlertState.UNJUDGED, number, f"could not judge: {why}")
+    return _Result(AlertState.UNJUDGED, number, f"could not judge: {why}")
 
 
 def _count_refusals(counts: DecisionCounts, registry: Registry) -> int:
@@ -241,9 +232,8 @@ def make_notice(
             over += [alert] if before is not None else []
         elif before is None or before.state is not alert.state or now >= before.at + rule.cooldown:
             new.append(alert)
-            later[rule.id] = AlertDelivery(
-                at=now, state=alert.state, codes=alert.codes[:_MAX_CODES]
-            )
+            codes = alert.codes[:_MAX_CODES]
+            later[rule.id] = AlertDelivery(at=now, state=alert.state, codes=codes)
         elif more := _unreported_codes(alert, before):
             # Name the new codes first, which the message may omit.
             message = f"new since the last alert: {_name_first(more)}; {alert.message}"
@@ -257,10 +247,9 @@ def make_notice(
 
 def _unreported_codes(alert: Alert, delivery: AlertDelivery) -> list[str]:
     """Return the codes not delivered yet; none once too many are remembered."""
-    if len(delivery.codes) >= _MAX_CODES:
-        return []
     delivered = set(delivery.codes)
-    return [code for code in alert.codes if code not in delivered]
+    full = len(delivery.codes) >= _MAX_CODES
+    return [] if full else [code for code in alert.codes if code not in delivered]
 
 
 def load_deliveries(raw: bytes, where: str) -> Mapping[str, AlertDelivery]:
@@ -299,8 +288,7 @@ _SLACK_MARKS = {AlertState.FIRING: ":rotating_light:", AlertState.UNJUDGED: ":gr
 _RESOLVED_MARK = ":white_check_mark:"
 # The vendors' limits.
 _MAX_SUMMARY_LENGTH = 1024
-_MAX_SECTION_LENGTH = 3000
-_MAX_SECTIONS = 49
+_MAX_SECTION_LENGTH, _MAX_SECTIONS = 3000, 49
 
 
 def dedup_key(alert: Alert, origin: str = "") -> str:
@@ -343,12 +331,9 @@ def slack_message(notice: AlertNotice, origin: str = "") -> dict[str, Any]:
         "could not judge": [one for one in notice.alerts if one.state is AlertState.UNJUDGED],
         "over": notice.resolved,
     }
-    parts = [
-        f"{name}: {', '.join(alert.rule.id for alert in alerts)}"
-        for name, alerts in groups.items()
-        if alerts
-    ]
-    head = f"demur {_escape_slack(origin)}".rstrip()
+    named = {name: ", ".join(one.rule.id for one in alerts) for name, alerts in groups.items()}
+    parts = [f"{name}: {ids}" for name, ids in named.items() if ids]
+    head = f"demur {_escape(origin)}".rstrip()
     sections = [_slack_section(_slack_text(alert)) for alert in (*notice.alerts, *notice.resolved)]
     left_out = len(sections) - _MAX_SECTIONS
     if left_out > 0:
@@ -363,14 +348,12 @@ def _slack_section(text: str) -> dict[str, Any]:
 def _slack_text(alert: Alert) -> str:
     rule = alert.rule
     mark = _SLACK_MARKS.get(alert.state, _RESOLVED_MARK)
-    runbook = (
-        f"\n_{_escape_slack(rule.runbook)}_" if rule.runbook and alert.state in _SLACK_MARKS else ""
-    )
+    runbook = f"\n_{_escape(rule.runbook)}_" if rule.runbook and alert.state in _SLACK_MARKS else ""
     head = f"{mark} *{rule.id}* ({rule.severity})"
-    return f"{head}\n{_escape_slack(alert.message)}\n{_escape_slack(rule.description)}{runbook}"
+    return f"{head}\n{_escape(alert.message)}\n{_escape(rule.description)}{runbook}"
 
 
-def _escape_slack(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text escaped for Slack: no links, no mentions."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 

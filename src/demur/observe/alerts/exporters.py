@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import yaml
 
-from demur.codes.vocabulary import Severity
 from demur.observe.alerts.rules import (
     AlertKind,
     AlertRule,
@@ -55,8 +54,7 @@ def _make_rule(rule: AlertRule) -> dict[str, Any]:
 
 def rule_condition(rule: AlertRule) -> str:
     """Return the expression that is true while a rule fires."""
-    parts = [f"{rule_expression(rule)} {rule_limit(rule)}", *_minimum_conditions(rule)]
-    return " and ".join(parts)
+    return " and ".join([f"{rule_expression(rule)} {rule_limit(rule)}", *_minimum_conditions(rule)])
 
 
 def rule_limit(rule: AlertRule) -> str:
@@ -123,13 +121,7 @@ _DATADOG_SELECTORS = {
     SelectorField.VERDICT: ("demur.decisions.count", "verdict"),
     SelectorField.OUTPUT: ("demur.decisions.count", "output"),
 }
-_DATADOG_PRIORITY = {
-    Severity.CRITICAL: 1,
-    Severity.HIGH: 2,
-    Severity.MEDIUM: 3,
-    Severity.LOW: 4,
-    Severity.INFO: 5,
-}
+_DATADOG_PRIORITY = {"critical": 1, "high": 2, "medium": 3, "low": 4, "info": 5}
 
 
 def datadog_monitors(rules: Iterable[AlertRule]) -> list[dict[str, Any]]:
@@ -160,11 +152,17 @@ def _make_monitor(rule: AlertRule) -> dict[str, Any]:
     minutes = int(rule.cooldown.total_seconds() // 60)
     if minutes:
         options["renotify_interval"] = max(minutes, 10)
+    lines = [rule.description, rule.runbook]
+    if rule.kind in {AlertKind.SHARE, AlertKind.RATE_CHANGE}:
+        lines.append(f"Means little with fewer than {rule.minimum} {rule.whole}.")
+    if rule.hold:
+        lines.append(f"Meant if it stays so for {describe_period(rule.hold)}.")
+    # Datadog reads double braces as a template.
     return {
         "name": f"demur: {rule.id}",
         "type": "query alert",
         "query": query,
-        "message": _monitor_message(rule),
+        "message": "\n".join(line for line in lines if line).replace("{{", "{ {"),
         "tags": ["source:demur", f"severity:{rule.severity}", f"rule:{rule.id.lower()}"],
         "priority": _DATADOG_PRIORITY[rule.severity],
         "options": options,
@@ -192,16 +190,6 @@ def _selected_count(rule: AlertRule) -> str:
     assert rule.selector is not None
     metric, tag = _DATADOG_SELECTORS[rule.selector.field]
     return f"sum:{metric}{{{tag}:{rule.selector.value.lower()}}}.as_count()"
-
-
-def _monitor_message(rule: AlertRule) -> str:
-    lines = [rule.description, rule.runbook]
-    if rule.kind in {AlertKind.SHARE, AlertKind.RATE_CHANGE}:
-        lines.append(f"Means little with fewer than {rule.minimum} {rule.whole}.")
-    if rule.hold:
-        lines.append(f"Meant if it stays so for {describe_period(rule.hold)}.")
-    # Datadog reads double braces as a template.
-    return "\n".join(line for line in lines if line).replace("{{", "{ {")
 
 
 _PANEL_UNITS = {AlertKind.SHARE: "percent", AlertKind.RATE_CHANGE: "none"}

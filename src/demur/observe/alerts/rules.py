@@ -130,19 +130,14 @@ def _largest_unit(period: timedelta) -> tuple[int, str]:
 SCHEMA_VERSION = "alert_rules.v1"
 ALERTS_SCHEMA = load_schema(__file__, SCHEMA_VERSION)
 
-_THRESHOLD_FIELDS = {
-    AlertKind.COUNT: "over",
-    AlertKind.SHARE: "over_percent",
-    AlertKind.RATE_CHANGE: "factor",
-}
+_THRESHOLDS = {"count": "over", "share": "over_percent", "rate_change": "factor"}
 _FIELD_WORDS: dict[SelectorField, type[StrEnum]] = {
     SelectorField.CLASS: RefusalClass,
     SelectorField.VERDICT: Verdict,
     SelectorField.OUTPUT: DecisionOutput,
 }
 _RULE_ID = re.compile(r"[A-Z][A-Z0-9_]*[A-Z0-9]\Z")
-_MAX_LINE_LENGTH = 300
-_MAX_COUNT = 10**9
+_MAX_LINE_LENGTH, _MAX_COUNT = 300, 10**9
 _NO_PERIOD = timedelta()
 
 
@@ -156,8 +151,7 @@ def load_rules(path: Path | str, *, registry: Registry | None = None) -> AlertRu
     Raises:
         AlertRuleError: The file cannot be read or is invalid; carries every problem.
     """
-    text = read_text(path, "alert rules", AlertRuleError)
-    return parse_rules(text, str(path), registry=registry)
+    return parse_rules(read_text(path, "alert rules", AlertRuleError), str(path), registry=registry)
 
 
 def parse_rules(text: str, name: str = "alerts", *, registry: Registry | None = None) -> AlertRules:
@@ -205,8 +199,11 @@ def _read_rule(item: SourceItem, registry: Registry) -> AlertRule | None:
     item.as_fields(ALERTS_SCHEMA["$defs"][kind]["properties"], f"a rule of kind `{kind}`")
     window = _read_period(item, "window", needed=True)
     choosing = kind is not AlertKind.NEW_UNKNOWN_CODE
+    name = item.require_text("id")
+    if name and not _RULE_ID.match(name):
+        item.value["id"].report(f"`{name}` is not a valid rule id", "write one like `STORAGE_LOST`")
     return AlertRule(
-        id=_read_id(item),
+        id=name,
         kind=kind,
         severity=item.require_word("severity", Severity) or Severity.HIGH,
         window=window,
@@ -226,16 +223,8 @@ def _read_rule(item: SourceItem, registry: Registry) -> AlertRule | None:
 def _read_line(rule: SourceItem, key: str) -> str:
     text = rule.require_text(key)
     if len(text) > _MAX_LINE_LENGTH or not text.isprintable():
-        problem = f"`{key}` is one line of at most {_MAX_LINE_LENGTH} characters"
-        rule.value[key].report(problem)
+        rule.value[key].report(f"`{key}` is one line of at most {_MAX_LINE_LENGTH} characters")
     return text
-
-
-def _read_id(rule: SourceItem) -> str:
-    name = rule.require_text("id")
-    if name and not _RULE_ID.match(name):
-        rule.value["id"].report(f"`{name}` is not a valid rule id", "write one like `STORAGE_LOST`")
-    return name
 
 
 def _read_selector(rule: SourceItem, registry: Registry) -> DecisionSelector | None:
@@ -246,17 +235,13 @@ def _read_selector(rule: SourceItem, registry: Registry) -> DecisionSelector | N
         return None
     field = named[0]
     if field is SelectorField.CODE:
-        return DecisionSelector(field, _read_code(rule, registry))
+        code = rule.require_text(SelectorField.CODE)
+        entry = rule.value["code"].look_up(registry.__getitem__) if code else None
+        if entry is not None and entry.effect is not Effect.REFUSE:
+            rule.value["code"].report(f"`{code}` refuses nothing")
+        return DecisionSelector(field, code)
     word = rule.require_word(field, _FIELD_WORDS[field])
     return None if word is None else DecisionSelector(field, str(word))
-
-
-def _read_code(rule: SourceItem, registry: Registry) -> str:
-    code = rule.require_text(SelectorField.CODE)
-    entry = rule.value["code"].look_up(registry.__getitem__) if code else None
-    if entry is not None and entry.effect is not Effect.REFUSE:
-        rule.value["code"].report(f"`{code}` refuses nothing")
-    return code
 
 
 def _read_period(rule: SourceItem, key: str, *, needed: bool = False) -> timedelta:
@@ -270,7 +255,7 @@ def _read_period(rule: SourceItem, key: str, *, needed: bool = False) -> timedel
 
 
 def _read_threshold(kind: AlertKind, rule: SourceItem) -> float:
-    key = _THRESHOLD_FIELDS.get(kind)
+    key = _THRESHOLDS.get(kind)
     item = None if key is None else rule.require_item(key)
     if item is None:
         return 0

@@ -31,8 +31,7 @@ from demur.observe.alerts.evaluate import (
 from demur.version import __version__
 
 WEBHOOK_FORMATS = ("json", "slack", "pagerduty")
-_INITIAL_PAUSE_S = 0.5
-_MAX_PAUSE_S = 60.0
+_INITIAL_PAUSE_S, _MAX_PAUSE_S = 0.5, 60.0
 _RETRIED_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 _REJECTED_HELP = "check the URL and its key; nothing was lost: the alerts are printed"
 _RETRY_HELP = "nothing was lost: the alerts are printed, and the next check sends them again"
@@ -47,8 +46,7 @@ class _AttemptError(Exception):
 
     def __init__(self, problem: str, pause_s: float | None) -> None:
         super().__init__(problem)
-        self.problem = problem
-        self.pause_s = pause_s
+        self.problem, self.pause_s = problem, pause_s
 
 
 class _RefuseRedirects(HTTPRedirectHandler):
@@ -101,8 +99,7 @@ def post_json(
                 times = "once" if attempt == 1 else f"{attempt} times"
                 tried = f"{failed.problem} (tried {times})"
                 raise WebhookError(tried, where=where, help=_RETRY_HELP) from None
-            pause_s = max(failed.pause_s, _INITIAL_PAUSE_S * 2 ** (attempt - 1))
-            sleep(min(pause_s, _MAX_PAUSE_S))
+            sleep(min(max(failed.pause_s, _INITIAL_PAUSE_S * 2 ** (attempt - 1)), _MAX_PAUSE_S))
         else:
             return attempt
 
