@@ -1,4 +1,4 @@
-"""Whatever is about to run, the guard of commands reads it in bounded time and raises nothing."""
+"""The command guard reads any command in bounded time and raises nothing."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""What each form keeps of a refusal, for every code, any detail and any evidence."""
+"""Each format keeps a refusal, for every code, any detail and any evidence."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What holds for every prompt, answer, call, finding and failure that an enforcer can meet."""
+"""Properties of an enforcer for every prompt, answer, call, finding and failure."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -57,11 +57,11 @@ def test_a_check_result_follows_the_gate_or_the_findings(
     if decided:
         with opened(mode="advisory" if advisory else "enforce") as gate:
             record = gate.decide({"action": {"type": "refund"}}, findings=findings)
-    ruling = build_result(Surface.INPUT, findings, record, registry=CORE)
+    result = build_result(Surface.INPUT, findings, record, registry=CORE)
 
     stopped = any(finding_blocks(one.code, one.action, CORE) for one in findings)
-    assert ruling.allowed == (not stopped if record is None else record.may_execute)
-    assert (ruling.refusal is None) == ruling.allowed
+    assert result.allowed == (not stopped if record is None else record.may_execute)
+    assert (result.refusal is None) == result.allowed
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
@@ -84,11 +84,11 @@ def test_nothing_that_goes_wrong_is_raised(
             pipeline=GuardPipeline(guards),
             authority=None if isinstance(error, SystemExit) else authority,
         )
-        ruling = POINTS[point](enforcer, value)
+        result = POINTS[point](enforcer, value)
 
-    assert isinstance(ruling, CheckResult)
+    assert isinstance(result, CheckResult)
     # What is no refusal, and no compaction, was not judged at all; all else ran into an error.
-    assert not ruling.allowed or point in {"model", "check"}
+    assert not result.allowed or point in {"model", "check"}
 
 
 @given(
@@ -100,9 +100,9 @@ def test_an_allowed_answer_is_shown_whole(pieces: list[str], held: bool) -> None
     guard = seeing(surface=Surface.OUTPUT) if held else load_builtin(Surface.OUTPUT)
     stream = Enforcer(pipeline=GuardPipeline([GuardStep(guard)])).stream_answer(CallContext())
     shown = "".join(map(stream.feed, pieces))
-    ruling = stream.finish()
+    result = stream.finish()
 
-    assert ruling.allowed
+    assert result.allowed
     assert shown + stream.remaining_text == "".join(pieces)
 
 
@@ -114,7 +114,7 @@ def test_no_constraint_answers_a_guard(findings: list[Any]) -> None:
     with opened() as gate:
         pipeline = GuardPipeline([GuardStep(looking)])
         enforcer = Enforcer(gate, pipeline=pipeline, accepted=["dry_run"])
-        ruling = enforcer.check_tool_call("cleanup", {})
+        result = enforcer.check_tool_call("cleanup", {})
 
     stopped = any(finding_blocks(one.code, one.action, CORE) for one in seen)
-    assert ruling.allowed == (not stopped)
+    assert result.allowed == (not stopped)

@@ -1,4 +1,4 @@
-"""What holds for every run, however it turns out."""
+"""Properties of every eval run, whatever its answers."""
 
 from itertools import product
 from typing import Any, get_args

@@ -1,4 +1,4 @@
-"""Whatever comes in, nothing but an error of ours comes out."""
+"""The gate raises nothing but demur errors, whatever its input."""
 
 import asyncio
 from collections.abc import Callable

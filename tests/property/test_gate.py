@@ -1,4 +1,4 @@
-"""What holds for every request, policy, finding, grant, clock and error that a gate can meet."""
+"""Properties of a gate for every request, policy, finding, grant, clock and error."""
 
 import json
 from collections.abc import Mapping
@@ -111,7 +111,7 @@ def test_ids_rise_strictly_whatever_the_clock_does(steps: list[tuple[datetime, b
 
 
 class Raising(HashedProjection):
-    """A projection that raises whatever it is told to."""
+    """A projection that raises a chosen error."""
 
     error: Exception | None = None
 
@@ -215,7 +215,7 @@ def leaking(draw: st.DrawFn) -> tuple[str, dict[str, Any], list[Finding], dict[s
 
 
 def holds(value: Any, text: str) -> bool:
-    """Return whether a text stands anywhere in plain JSON."""
+    """Return whether a JSON value contains a text anywhere."""
     if isinstance(value, str):
         return text in value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What holds for every call and body that meets the adapters for plain Python and the web."""
+"""Properties of the adapters for plain Python and the web, for every call and body."""
 
 import asyncio
 import json

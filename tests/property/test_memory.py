@@ -1,4 +1,4 @@
-"""Memory only tightens, unless told otherwise, and says the same on every machine."""
+"""Memory only tightens unless lifting is on, and gives the same result on every machine."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What holds for whatever is watched."""
+"""Properties of monitoring, for any data."""
 
 import io
 import logging

@@ -1,4 +1,4 @@
-"""What holds for every refusal in words, whatever was refused and whatever came with it."""
+"""Properties of refusal texts, for every code and any input."""
 
 import json
 from typing import Any

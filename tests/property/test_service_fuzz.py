@@ -1,4 +1,4 @@
-"""Whatever bytes come in, the service answers with its own words, and a code on every error."""
+"""The service answers any bytes in its own words, with a code on every error."""
 
 import json
 from collections.abc import Iterator

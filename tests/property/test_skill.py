@@ -1,4 +1,4 @@
-"""Whatever a skill holds, it gets findings; its comments and its line breaks change little."""
+"""The skill guard gives findings for any skill; comments and line breaks change little."""
 
 import json
 
@@ -9,7 +9,13 @@ from demur.codes.registry import Registry
 from demur.guards.contract import finding_problem
 from demur.guards.sarif import to_sarif
 from demur.guards.skill import guard
-from demur.guards.skill.event import Skill, SkillConfig, compute_fingerprint, read_baseline, write_baseline
+from demur.guards.skill.event import (
+    Skill,
+    SkillConfig,
+    compute_fingerprint,
+    read_baseline,
+    write_baseline,
+)
 from demur.guards.static.source_text import decode_bytes
 from demur.model.finding import Action, Finding
 

@@ -22,7 +22,7 @@ def found(*words: str) -> list[dict[str, Any]]:
 
 
 def said(state: str, name: str) -> str:
-    """Return what is said of the only thing that is not well."""
+    """Return the message of the only check that is not ok."""
     [check] = found()
     assert (check["state"], check["check"]) == (state, name)
     text: str = check["what"]

@@ -136,7 +136,7 @@ def test_a_failure_leaves_the_earlier_file_as_it_was() -> None:
 
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
-    """Return a pack on which `list_heads.json` beside it speaks."""
+    """Return a pack, with the heads of its chain in `heads.json` next to it."""
     with opened() as gate:
         gate.decide(refund())
         record = gate.decide(refund(400))

@@ -109,7 +109,7 @@ class Emitted(NamedTuple):
 
     @property
     def objects(self) -> list[Any]:
-        """What was printed, an object a line."""
+        """The printed objects, one a line."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 

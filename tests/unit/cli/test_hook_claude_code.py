@@ -361,7 +361,7 @@ class Judge:
     is_fresh = True
 
     def judge(self, hook: Hook, project: str) -> dict[str, Any]:
-        """Return what was asked."""
+        """Return the event and the project of the hook."""
         return {"systemMessage": f"{hook.event} in {project}"}
 
 

@@ -265,7 +265,7 @@ LIST = request("tools/list", "list")
 
 
 class Ended(NamedTuple):
-    """How the proxy ended: its status, the answers by id, what it noted, what the server heard."""
+    """The end of a proxy: its status, the answers by id, its notes, and the server's input."""
 
     status: int
     answers: dict[Any, Any]
@@ -274,7 +274,7 @@ class Ended(NamedTuple):
 
 
 def proxied(folder: Path, *words: str, says: str | None = None, asks: Any = ()) -> Ended:
-    """Return how the real command ends, asked one thing after the other as a client does.
+    """Run the real command, send requests one after the other as a client does.
 
     It takes a carriage return for the end of a line, as text streams do.
     """
@@ -517,7 +517,7 @@ def test_a_signal_ends_both(tmp_path: Path) -> None:
 def inside(
     folder: Path, monkeypatch: pytest.MonkeyPatch, says: list[Any], *words: str
 ) -> tuple[int, list[Any]]:
-    """Return how the command ends in this process, with files for streams, and what it said."""
+    """Run the command in this process with files for streams; return its status and answers."""
     monkeypatch.chdir(folder)
     source, target = folder / "in", folder / "out"
     source.write_text("".join(json.dumps(one) + "\n" for one in says), encoding="utf-8")

@@ -22,7 +22,7 @@ KYC = "acme.com/KYC_EXPIRED"
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> Iterator[None]:
-    """What one test has installed or broken must not be remembered for the next."""
+    """Clear the caches, so that no test sees what another installed or broke."""
     loading._load_registry.cache_clear()
     loading._load_or_core.cache_clear()
     yield

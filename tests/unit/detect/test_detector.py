@@ -1,4 +1,4 @@
-"""What the detector makes of refusals, traps and strange input."""
+"""The detector on refusals, traps and strange input."""
 
 from typing import Any
 

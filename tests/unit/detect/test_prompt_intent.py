@@ -1,4 +1,4 @@
-"""What a prompt asks for, and how an answer takes it up."""
+"""The intent of a prompt, and how an answer follows it."""
 
 import pytest
 

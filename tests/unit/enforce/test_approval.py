@@ -35,8 +35,8 @@ def both(grant_for: Any, context: Any = "who") -> tuple[Any, Any]:
 def test_grants_come_from_whom_the_host_trusts() -> None:
     asked = list[Any]()
 
-    def grant_for(ruling: CheckResult, context: Any) -> list[Any]:
-        asked.append((ruling, context))
+    def grant_for(result: CheckResult, context: Any) -> list[Any]:
+        asked.append((result, context))
         return [SIGNED]
 
     assert both(grant_for) == ((SIGNED,), (SIGNED,))

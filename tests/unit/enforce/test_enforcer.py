@@ -65,11 +65,11 @@ def piped(*guards: Any) -> GuardPipeline:
 
 def test_a_clean_prompt_is_decided_once_and_recorded_with_its_context(gate: Gate) -> None:
     enforcer = Enforcer(gate, pipeline=NOBODY, subject=AGENT, tenant="acme")
-    ruling = enforcer.check_prompt("hello", AT)
+    result = enforcer.check_prompt("hello", AT)
 
-    assert ruling.allowed
+    assert result.allowed
     [record] = rows(gate)
-    assert ruling.record == record
+    assert result.record == record
     assert (record.action_type, record.tenant) == ("generate", "acme")
     assert record["request"]["trace"] == {"framework": "toy", "run": "r-1", "call_id": "c-1"}
     assert record["request"]["extensions"] == {"stage": "input"}
@@ -89,10 +89,10 @@ def test_the_subject_and_tenant_of_the_context_override_those_of_the_enforcer(ga
 
 def test_without_a_gate_findings_alone_decide() -> None:
     enforcer = Enforcer(pipeline=piped(seeing(finding())))
-    ruling = enforcer.check_prompt("hello")
+    result = enforcer.check_prompt("hello")
 
-    assert (ruling.allowed, ruling.record) == (False, None)
-    assert ruling.line.startswith("REFUSED: RCE_RISK")
+    assert (result.allowed, result.record) == (False, None)
+    assert result.line.startswith("REFUSED: RCE_RISK")
 
 
 def test_rates_count_by_key_or_else_by_who_asks() -> None:
@@ -131,9 +131,9 @@ def test_a_finding_in_an_output_is_decided(
 ) -> None:
     found = finding("CONTEXT_INJECTION", surface=surface)
     looking = seeing(found, codes=("CONTEXT_INJECTION",), surface=surface)
-    ruling = ask(Enforcer(gate, pipeline=piped(looking)))
+    result = ask(Enforcer(gate, pipeline=piped(looking)))
 
-    assert (ruling.surface, ruling.allowed) == (surface, False)
+    assert (result.surface, result.allowed) == (surface, False)
     [record] = rows(gate)
     assert record.reason_codes == ("CONTEXT_INJECTION",)
     assert record["request"]["extensions"] == {"stage": str(surface)}
@@ -143,9 +143,9 @@ def test_a_tool_call_is_always_decided_by_its_name_and_arguments(gate: Gate) -> 
     enforcer = Enforcer(gate, pipeline=NOBODY)
 
     assert enforcer.check_tool_call("refund", {"amount": 20}, AT).allowed
-    ruling = enforcer.check_tool_call("refund", '{"amount": 900}', AT)
-    assert ruling.envelope["code"] == "REFUND_OVER_ESCALATION_LIMIT"
-    assert ruling.needs_approval
+    result = enforcer.check_tool_call("refund", '{"amount": 900}', AT)
+    assert result.envelope["code"] == "REFUND_OVER_ESCALATION_LIMIT"
+    assert result.needs_approval
     assert [record.verdict for record in rows(gate)] == [Verdict.ALLOW, Verdict.ESCALATE]
 
 
@@ -175,8 +175,8 @@ def test_constraints_that_are_accepted_bind_who_goes_ahead(gate: Gate) -> None:
     assert not refused.allowed
     assert refused.envelope["evidence"]["constraints"] == ["dry_run"]
     assert strict.check_tool_call("tidy", {}, AT, accepted=["dry_run"]).allowed
-    ruling = yielding.check_tool_call("tidy", {}, AT)
-    assert (ruling.allowed, ruling.constraints) == (True, ("dry_run",))
+    result = yielding.check_tool_call("tidy", {}, AT)
+    assert (result.allowed, result.constraints) == (True, ("dry_run",))
 
 
 def test_a_grant_lifts_what_it_covers_and_may_be_looked_up(gate: Gate) -> None:
@@ -262,9 +262,9 @@ def test_a_prompt_and_time_break_a_circle() -> None:
 def test_tools_that_run_commands_are_known_by_many_names(
     name: str, arguments: dict[str, Any]
 ) -> None:
-    ruling = Enforcer(pipeline=TOOLS).check_tool_call(name, arguments)
+    result = Enforcer(pipeline=TOOLS).check_tool_call(name, arguments)
 
-    assert ruling.envelope["code"] == "DESTRUCTIVE_ACTION"
+    assert result.envelope["code"] == "DESTRUCTIVE_ACTION"
     assert Enforcer(pipeline=TOOLS).check_tool_call("remember", arguments).allowed
 
 
@@ -293,9 +293,9 @@ LOOKING = GuardPipeline(
     ],
 )
 def test_an_injected_instruction_is_found_in_any_form_of_a_result(value: Any) -> None:
-    ruling = Enforcer(pipeline=LOOKING).check_tool_result("mail", value)
+    result = Enforcer(pipeline=LOOKING).check_tool_result("mail", value)
 
-    assert ruling.envelope["code"] == "CONTEXT_INJECTION"
+    assert result.envelope["code"] == "CONTEXT_INJECTION"
 
 
 def test_prompts_and_answers_that_are_json_are_read() -> None:
@@ -308,9 +308,9 @@ def test_prompts_and_answers_that_are_json_are_read() -> None:
 
 
 def test_arguments_that_cannot_be_read_are_refused_without_any_guard() -> None:
-    ruling = Enforcer(pipeline=NOBODY).check_tool_call("refund", '{"amount": 900,}')
+    result = Enforcer(pipeline=NOBODY).check_tool_call("refund", '{"amount": 900,}')
 
-    assert ruling.envelope["code"] == "REQUEST_INVALID"
+    assert result.envelope["code"] == "REQUEST_INVALID"
 
 
 def test_a_result_nested_beyond_measure_stops_no_later_call() -> None:
@@ -327,9 +327,9 @@ def test_a_warning_about_a_result_does_not_undo_what_was_granted(gate: Gate) -> 
     enforcer = Enforcer(gate, pipeline=piped(looking), subject=AGENT)
     assert enforcer.check_tool_call("refund", {"amount": 900}, grants=[grant({"action": "refund"})])
 
-    ruling = enforcer.check_tool_result("refund", "paid to mary", arguments={"amount": 900})
-    assert ruling
-    assert ruling.findings == (warning,)
+    result = enforcer.check_tool_result("refund", "paid to mary", arguments={"amount": 900})
+    assert result
+    assert result.findings == (warning,)
 
 
 def test_asking_again_for_what_was_refused_becomes_a_loop(gate: Gate) -> None:
@@ -366,9 +366,9 @@ def test_a_native_refusal_and_one_in_prose_are_both_recorded(gate: Gate) -> None
 
 def test_an_advisory_gate_records_and_lets_pass() -> None:
     with opened(POLICY, mode="advisory") as gate:
-        ruling = Enforcer(gate, pipeline=piped(seeing(finding()))).check_prompt("hello", AT)
+        result = Enforcer(gate, pipeline=piped(seeing(finding()))).check_prompt("hello", AT)
 
-        assert (ruling.allowed, ruling.refusal) == (True, None)
+        assert (result.allowed, result.refusal) == (True, None)
         assert rows(gate)[0].verdict is Verdict.DENY
 
 
@@ -406,10 +406,10 @@ def test_a_failed_check_is_refused_and_recorded(
 ) -> None:
     enforcer = Enforcer(gate, pipeline=TOOLS_AND_TEXTS, histories=Broken())
     with caplog.at_level(logging.CRITICAL, "demur"):
-        ruling = ask(enforcer)
+        result = ask(enforcer)
 
-    assert ruling.is_undecided
-    assert ruling.envelope["code"] == code
+    assert result.is_undecided
+    assert result.envelope["code"] == code
     assert rows(gate)[-1].verdict is Verdict.ABSTAIN
 
 
@@ -423,10 +423,10 @@ def test_even_without_a_record_the_answer_is_no() -> None:
         raise RuntimeError
 
     with opened(POLICY) as gate:
-        ruling = Enforcer(gate, pipeline=NOBODY, authority=authority).check_prompt("hello", AT)
+        result = Enforcer(gate, pipeline=NOBODY, authority=authority).check_prompt("hello", AT)
 
-        assert (ruling.allowed, ruling.record) == (False, None)
-        assert ruling.envelope["code"] == "INTERNAL_ERROR"
+        assert (result.allowed, result.record) == (False, None)
+        assert result.envelope["code"] == "INTERNAL_ERROR"
 
 
 def test_no_gate_but_a_gate() -> None:
@@ -457,8 +457,8 @@ def test_everything_can_be_awaited(gate: Gate) -> None:
             await enforcer.acheck_prompt(7, AT),  # type: ignore[arg-type]
         ]
 
-    rulings = asyncio.run(all_points())
-    assert [ruling.allowed for ruling in rulings] == [True] * 7 + [False] * 2
+    results = asyncio.run(all_points())
+    assert [result.allowed for result in results] == [True] * 7 + [False] * 2
 
 
 def test_awaited_too_the_answer_is_no_if_nothing_can_be_recorded(gate: Gate) -> None:
@@ -479,10 +479,10 @@ def test_the_usual_guards_are_those_around_an_agent() -> None:
 
 
 def test_a_guard_that_breaks_refuses(gate: Gate) -> None:
-    ruling = Enforcer(gate, pipeline=piped(raising(ValueError()))).check_prompt("hello")
+    result = Enforcer(gate, pipeline=piped(raising(ValueError()))).check_prompt("hello")
 
-    assert ruling.is_undecided
-    assert ruling.envelope["code"] == "GUARDRAIL_UNAVAILABLE"
+    assert result.is_undecided
+    assert result.envelope["code"] == "GUARDRAIL_UNAVAILABLE"
 
 
 def test_a_guard_sees_what_the_point_is_about() -> None:
@@ -541,9 +541,9 @@ def test_a_stricter_class_speaks_before_a_softer_one() -> None:
             codes=("EGRESS_DENIED",),
             surface=Surface.TOOL_CALL,
         )
-        ruling = Enforcer(gate, pipeline=piped(looking)).check_tool_call("tidy", {})
+        result = Enforcer(gate, pipeline=piped(looking)).check_tool_call("tidy", {})
 
-        assert (ruling.envelope["code"], ruling.envelope["detail"]) == ("EGRESS_DENIED", "inside")
+        assert (result.envelope["code"], result.envelope["detail"]) == ("EGRESS_DENIED", "inside")
 
 
 def test_a_call_that_is_granted_later_does_not_count_as_a_circle(gate: Gate) -> None:
@@ -558,9 +558,9 @@ def test_a_call_that_is_granted_later_does_not_count_as_a_circle(gate: Gate) -> 
 def test_a_mere_warning_somewhere_no_policy_knows_of_stops_nothing(gate: Gate) -> None:
     warning = finding("CONTEXT_INJECTION", surface=Surface.RETRIEVAL, action=Action.WARN)
     looking = seeing(warning, codes=("CONTEXT_INJECTION",), surface=Surface.RETRIEVAL)
-    ruling = Enforcer(gate, pipeline=piped(looking)).check_event("retrieval", "text", action="read")
+    result = Enforcer(gate, pipeline=piped(looking)).check_event("retrieval", "text", action="read")
 
-    assert (ruling.allowed, ruling.findings) == (True, (warning,))
+    assert (result.allowed, result.findings) == (True, (warning,))
     assert rows(gate) == []
 
 

@@ -1,4 +1,4 @@
-"""An answer guarded while it is written: what is shown when, and what is said at the end."""
+"""An answer guarded while it is streamed: which text is shown when, and the final result."""
 
 import asyncio
 from collections.abc import Iterator
@@ -53,12 +53,12 @@ def test_text_leaves_as_soon_as_nothing_in_it_can_be_forbidden() -> None:
 def test_a_stopped_answer_ends_in_words() -> None:
     stream = enforcer().stream_answer(prompt="Any ideas?")
     shown = "".join(stream.feed(piece) for piece in PLAN)
-    ruling = stream.finish()
+    result = stream.finish()
 
-    assert ruling.envelope["code"] == "OUTPUT_FORBIDDEN"
+    assert result.envelope["code"] == "OUTPUT_FORBIDDEN"
     assert shown.startswith("Here is a thought.")
     assert "track" not in shown
-    assert stream.remaining_text == f"\n\n{ruling.user_text}"
+    assert stream.remaining_text == f"\n\n{result.user_text}"
     assert stream.is_stopped
     assert stream.feed("more") == ""
 
@@ -68,11 +68,11 @@ def test_json_that_says_more_than_it_shows_waits_for_its_end() -> None:
     filler = '{"thoughts": "' + "Here is a thought. " * 20
     plan = r"Here is your plan to tr\u0061ck your ex without her knowing. "
     shown = "".join(map(stream.feed, (filler, plan, "And more. " * 60, '"}')))
-    ruling = stream.finish()
+    result = stream.finish()
 
-    assert not ruling.allowed
+    assert not result.allowed
     assert "your ex" not in shown
-    assert stream.remaining_text.strip() == ruling.user_text
+    assert stream.remaining_text.strip() == result.user_text
 
 
 @pytest.mark.parametrize("begin", ["[A link](https://example.com) ", "{x | x > 0}: ", ""])
@@ -89,8 +89,8 @@ def test_an_answer_held_back_whole_is_replaced_whole() -> None:
     stream = enforcer().stream_answer()
     stream.feed("Here is your plan to track your ex without her knowing.")
 
-    ruling = stream.finish()
-    assert stream.remaining_text == ruling.user_text
+    result = stream.finish()
+    assert stream.remaining_text == result.user_text
 
 
 def test_a_guard_that_needs_the_whole_has_it_held() -> None:

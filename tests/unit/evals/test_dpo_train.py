@@ -1,4 +1,4 @@
-"""What trains is tested with the libraries that it needs, by `make test-train`."""
+"""`make test-train` tests training with the libraries that it needs."""
 
 import sys
 from importlib import import_module

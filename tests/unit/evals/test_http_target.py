@@ -114,7 +114,7 @@ def test_nobody_there_is_an_error_with_the_reason(monkeypatch: pytest.MonkeyPatc
 
 
 class Fixed(httpx.AsyncBaseTransport):
-    """Answers by a function, and keeps what was asked."""
+    """A transport that answers by a function and keeps the requests."""
 
     def __init__(self, answer: Callable[[], httpx.Response]) -> None:
         self.asked: list[httpx.Request] = []

@@ -352,7 +352,7 @@ REFUSAL = "I'm sorry, but I can't help with that."
 
 
 class Clock:
-    """A clock that goes on when it is told to."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -17,7 +17,7 @@ TEN = RateLimit(count=10, per_s=60)
 
 
 class Moving:
-    """A clock of seconds that stands until it is moved."""
+    """A clock of seconds that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.now = 1000.0

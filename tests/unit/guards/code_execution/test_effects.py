@@ -1,4 +1,4 @@
-"""What programs do to files, by their arguments."""
+"""The effects of programs on files, by their arguments."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What programs would write, as far as that can be known."""
+"""The output that programs would write, as far as that can be known."""
 
 import pytest
 

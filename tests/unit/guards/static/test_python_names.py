@@ -51,7 +51,7 @@ def test_startup_files_are_recognized() -> None:
 
 
 def path(text: str) -> str | None:
-    """Return what the function of the last call in `text` stands for."""
+    """Return the dotted name of the function that the last call in `text` calls."""
     tree = ast.parse(text)
     nodes = tuple(ast.walk(tree))
     last = tree.body[-1]

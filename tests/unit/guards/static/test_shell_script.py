@@ -1,4 +1,4 @@
-"""Here-documents: their bodies, their ends, and what stands on their lines."""
+"""Here-documents: their bodies, their ends, and the rest of their lines."""
 
 from collections.abc import Iterator
 
