@@ -124,7 +124,7 @@ def test_a_setting_that_fails_refuses_the_call(setting: str, gate: Gate) -> None
     assert len(rows(gate)) == 1
 
 
-def test_what_can_be_told_of_a_refused_call_is_on_record(gate: Gate) -> None:
+def test_the_record_of_a_refused_call_keeps_the_readable_context(gate: Gate) -> None:
     settings = {"tenant": "acme", "subject": FAILING, "run": itemgetter("user")}
 
     assert not bash_by(gate, [], **settings)("ls").allowed
@@ -169,7 +169,7 @@ def warned(gate: Gate) -> Enforcer:
         ("refund", 900, {"request": lambda _: FIVE}),
     ],
 )
-def test_what_let_a_call_run_holds_for_its_result(
+def test_grants_and_constraints_of_a_call_hold_for_its_result(
     action: str, amount: int, settings: Any, gate: Gate
 ) -> None:
     @guarded(warned(gate), action=action, currency="USD", check_result=True, **settings)
@@ -201,7 +201,7 @@ def test_an_enforcer_takes_a_request_too(gate: Gate) -> None:
     assert ruling.refusal.code == "REFUND_OVER_ESCALATION_LIMIT"
 
 
-def test_a_request_is_made_once_for_a_call_and_its_result(gate: Gate) -> None:
+def test_the_request_is_built_once_for_a_call_and_its_result(gate: Gate) -> None:
     made: list[Any] = []
 
     def known(arguments: Any) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def test_a_refused_call_raises_the_envelope(gate: Gate) -> None:
     assert str(caught.value).startswith("REFUSED: REFUND_OVER_ESCALATION_LIMIT: ")
 
 
-def test_a_refused_call_can_return_the_ruling(gate: Gate) -> None:
+def test_a_refused_call_can_return_the_check_result(gate: Gate) -> None:
     ruling = refund_by(gate, on_refusal="return")("T-1", 900)
 
     assert isinstance(ruling, CheckResult)
@@ -342,7 +342,7 @@ def test_a_method_is_decided_by_its_arguments_alone(gate: Gate) -> None:
     assert second == {"ticket_id": "T-1", "amount": 6, "currency": "USD"}
 
 
-def test_who_asks_for_whom_and_in_which_run_is_on_record(gate: Gate) -> None:
+def test_the_record_names_subject_tenant_and_run(gate: Gate) -> None:
     settings = {
         "subject": lambda arguments: {"type": "agent", "id": arguments["ticket_id"]},
         "tenant": "acme",
@@ -356,7 +356,7 @@ def test_who_asks_for_whom_and_in_which_run_is_on_record(gate: Gate) -> None:
     assert record["request"]["trace"] == {"framework": "python", "run": "T-1"}
 
 
-def test_what_the_host_knows_beats_what_the_arguments_say(gate: Gate) -> None:
+def test_request_facts_from_the_host_override_the_arguments(gate: Gate) -> None:
     def known(arguments: Any) -> dict[str, Any]:
         value = {"T-1": 900}[arguments["ticket_id"]]
         return {"action": {"type": "other", "amount": {"value": value, "currency": "USD"}}}
@@ -407,7 +407,7 @@ def test_a_grant_lifts_what_it_names(gate: Gate) -> None:
     assert [tool("T-1", 900), tool("T-1", 901)] == ["paid 900 for T-1", "paid 901 for T-1"]
 
 
-def test_the_ruling_is_at_hand_while_the_function_runs(gate: Gate) -> None:
+def test_the_current_check_result_is_available_while_the_function_runs(gate: Gate) -> None:
     @guarded(gate, action="cleanup", accepted=["dry_run"])
     def outer() -> tuple[CheckResult | None, ...]:
         before = current_check_result()
@@ -422,7 +422,7 @@ def test_the_ruling_is_at_hand_while_the_function_runs(gate: Gate) -> None:
     assert current_check_result() is None
 
 
-def test_the_ruling_is_gone_after_an_error(gate: Gate) -> None:
+def test_the_current_check_result_is_cleared_after_an_error(gate: Gate) -> None:
     @guarded(gate, action="refund", currency="USD")
     async def broken(ticket_id: str, amount: float) -> str:
         raise ConnectionError(ticket_id, amount)
@@ -435,7 +435,7 @@ def test_the_ruling_is_gone_after_an_error(gate: Gate) -> None:
     assert asyncio.run(after()) is None
 
 
-def test_each_thread_and_task_has_its_own_ruling(gate: Gate) -> None:
+def test_each_thread_and_task_has_its_own_check_result(gate: Gate) -> None:
     def ruled() -> Any:
         ruling = current_check_result()
         assert ruling is not None
@@ -461,7 +461,7 @@ def test_each_thread_and_task_has_its_own_ruling(gate: Gate) -> None:
     assert all(asked == decided for asked, decided in seen)
 
 
-def test_a_result_is_looked_at(gate: Gate) -> None:
+def test_a_result_is_checked(gate: Gate) -> None:
     @guarded(gate, check_result=True, on_refusal="return")
     def read(page: str) -> dict[str, str]:
         return {"text": page}
@@ -471,7 +471,7 @@ def test_a_result_is_looked_at(gate: Gate) -> None:
     assert (refused.surface, refused.refusal.code) == ("tool_result", "CONTEXT_INJECTION")
 
 
-def test_an_awaited_result_is_looked_at(gate: Gate) -> None:
+def test_an_awaited_result_is_checked(gate: Gate) -> None:
     @guarded(gate, check_result=True)
     async def read(page: str) -> bytes:
         return page.encode()
@@ -481,7 +481,7 @@ def test_an_awaited_result_is_looked_at(gate: Gate) -> None:
         asyncio.run(read(INJECTION))
 
 
-def test_a_result_that_cannot_be_looked_at_is_not_handed_on(gate: Gate) -> None:
+def test_a_result_that_cannot_be_checked_is_not_returned(gate: Gate) -> None:
     class Page(NamedTuple):
         bare: object
         text: str
@@ -495,7 +495,7 @@ def test_a_result_that_cannot_be_looked_at_is_not_handed_on(gate: Gate) -> None:
         guarded(gate, check_result=attrgetter("text"))(read)()
 
 
-def test_a_loop_is_seen_across_functions_of_one_gate(gate: Gate) -> None:
+def test_a_loop_is_detected_across_functions_of_one_gate(gate: Gate) -> None:
     settings: dict[str, Any] = {"run": "r1", "on_refusal": attrgetter("refusal.code")}
 
     said = [refund_by(gate, **settings)("T-1") for _ in range(2)]
@@ -505,7 +505,7 @@ def test_a_loop_is_seen_across_functions_of_one_gate(gate: Gate) -> None:
     assert said == ["paid 20 for T-1", "paid 20 for T-1", "LOOP_DETECTED", "paid 20 for T-1"]
 
 
-def test_polling_is_no_loop_where_results_are_looked_at(gate: Gate) -> None:
+def test_polling_is_not_a_loop_where_results_are_checked(gate: Gate) -> None:
     percent = iter(range(30))
 
     @guarded(gate, action="read", run="r1", check_result=True)
@@ -563,7 +563,7 @@ async def async_generator() -> AsyncIterator[int]:
         (staticmethod(generator), "does not support method objects"),
     ],
 )
-def test_what_is_no_function_cannot_be_guarded(wrong: Any, problem: str, gate: Gate) -> None:
+def test_only_a_function_can_be_guarded(wrong: Any, problem: str, gate: Gate) -> None:
     with pytest.raises(InputTypeError, match=problem):
         guarded(gate, action="refund")(wrong)
 
@@ -582,7 +582,7 @@ def test_a_function_without_a_name_needs_an_action(nameless: Any, gate: Gate) ->
         ({"enforcer": None}, "an `Enforcer` or a `Gate`"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_said_at_once(
+def test_an_invalid_setting_is_an_error_at_decoration(
     settings: dict[str, Any], problem: str, gate: Gate
 ) -> None:
     with pytest.raises((InputError, InputTypeError), match=problem):
@@ -654,7 +654,7 @@ def test_a_keyword_cannot_hide_an_argument_of_the_same_name() -> None:
     }
 
 
-def test_what_a_call_leaves_to_defaults_is_decided_on() -> None:
+def test_default_arguments_are_part_of_the_decision() -> None:
     parameters = FunctionParameters.from_function(lambda amount=900: amount)
 
     assert parameters.bind_arguments((), {}) == {"amount": 900}

@@ -59,7 +59,7 @@ def test_an_ordinary_result_is_its_text() -> None:
     ],
     ids=str,
 )
-def test_whatever_else_stands_in_a_result_is_read(said: dict[str, Any]) -> None:
+def test_texts_in_other_result_fields_are_extracted(said: dict[str, Any]) -> None:
     assert "orders" in extract_texts(returned_texts(said))
 
 
@@ -151,7 +151,7 @@ def next_of(comes: Any) -> Any:
     return call_next
 
 
-def test_what_is_allowed_comes_as_it_is() -> None:
+def test_an_allowed_result_or_error_is_returned_unchanged() -> None:
     assert called(guard(), "fine") == "fine"
     assert called(guard(), None) is None
     with pytest.raises(KeyError):
@@ -163,14 +163,14 @@ def test_what_is_allowed_comes_as_it_is() -> None:
     [ORDER, ValueError(ORDER), WireError(1, ORDER), WireError(1, "x", {"a": [ORDER]})],
     ids=repr,
 )
-def test_what_gives_orders_is_replaced(comes: Any) -> None:
+def test_a_result_with_orders_is_replaced(comes: Any) -> None:
     answer = called(guard(), comes)
 
     assert answer["structuredContent"]["refusal"]["code"] == "CONTEXT_INJECTION"
     assert ORDER not in str(answer)
 
 
-def test_data_of_other_failures_is_not_told_and_not_read() -> None:
+def test_data_of_unrelated_exceptions_is_not_read() -> None:
     failure = ValueError("x")
     failure.data = object()  # type: ignore[attr-defined]
 
@@ -210,7 +210,7 @@ def test_a_gate_is_enforced_as_it_is_and_records() -> None:
     assert record.personal.request["trace"] == {"framework": "toy", "run": "run"}
 
 
-def test_what_cannot_guard_is_told() -> None:
+def test_an_invalid_enforcer_or_setting_is_an_error() -> None:
     with pytest.raises(InputTypeError, match="an `Enforcer` or a `Gate`"):
         guard("gate")
     with pytest.raises(InputError, match="unknown setting `eror`"):
@@ -231,7 +231,7 @@ def test_over_pipes_there_is_one_client() -> None:
     assert at == CallContext("mcp", run="local")
 
 
-def test_a_session_is_a_run_whoever_signed_in() -> None:
+def test_the_run_is_a_digest_of_the_session_id_for_any_user() -> None:
     at = context_from_request(
         "mcp", token=token("ann"), request=request(mcp_session_id="s"), call_id=7
     )
@@ -247,7 +247,7 @@ def test_nobody_knows_whose_a_stateless_request_is() -> None:
 @pytest.mark.parametrize(
     ("subject", "kind", "who"), [("ann", "user", "ann"), (None, "client", "app")]
 )
-def test_who_signed_in_is_the_one_who_asks(subject: str | None, kind: str, who: str) -> None:
+def test_the_signed_in_client_is_the_subject(subject: str | None, kind: str, who: str) -> None:
     at = context_from_request("mcp", token=token(subject), request=request(), call_id=0)
 
     assert at.subject == {"id": who, "type": kind, "roles": ["notes"]}

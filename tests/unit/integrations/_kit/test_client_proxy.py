@@ -90,7 +90,7 @@ def test_an_answer_comes_back_as_it_is_with_its_trail() -> None:
 
 
 @pytest.mark.parametrize("body", [{"text": "bad"}, {"tools": {"lookup": "bad"}}])
-def test_what_is_refused_is_not_sent(body: dict[str, Any]) -> None:
+def test_a_refused_prompt_is_not_sent(body: dict[str, Any]) -> None:
     models = Models()
     with pytest.raises(Refused) as caught:
         called(models, body=body)
@@ -118,7 +118,7 @@ def test_a_refusal_can_be_a_stream() -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_an_answer_is_judged_as_what_it_is_and_not_as_what_was_asked_for(asked: bool) -> None:
+def test_an_answer_is_checked_by_its_real_kind_and_not_by_the_requested_one(asked: bool) -> None:
     posted = {"wants_stream": asked, "is_stream": lambda answer: isinstance(answer, SampleStream)}
 
     with pytest.raises(Refused):
@@ -220,7 +220,7 @@ def test_bytes_of_a_raw_stream_are_left_to_who_trusts_them() -> None:
         list(answer.parse())
 
 
-def test_what_is_parsed_was_judged_before() -> None:
+def test_an_answer_is_checked_before_it_is_parsed() -> None:
     def parse(answer: Answer) -> list[str]:
         raise ValueError(answer.choices[0])
 
@@ -273,7 +273,7 @@ def test_awaited_raw_responses_are_awaited() -> None:
     assert isinstance(stream, SampleStream)
 
 
-def test_what_was_refused_is_remembered() -> None:
+def test_refused_texts_are_remembered() -> None:
     chosen = settings(on_refusal="answer")
     for body in ({"text": "bad one"}, {"tools": {"lookup": "bad two"}}, {"text": "good"}):
         request = OutgoingRequest(Models(Answer("fine")), body)
@@ -292,7 +292,7 @@ def test_a_stream_is_guarded() -> None:
     assert "".join(event.text for event in stream) == "fine"
 
 
-def test_an_error_that_is_a_refusal_is_raised_with_its_ruling() -> None:
+def test_an_error_that_is_a_refusal_is_raised_with_its_check_result() -> None:
     error = RefusedByPolicyError(Refusal.from_code("CONTENT_OTHER"))
     with pytest.raises(RefusedByPolicyError) as caught:
         called(Models(error))
@@ -331,7 +331,7 @@ def test_another_model_that_fails_is_passed_over() -> None:
     assert called(models, fallbacks=["m2"], retry_after_wait=True).choices[0].code == "RATE_LIMIT"
 
 
-def test_what_another_guarded_client_refuses_is_raised_as_it_is() -> None:
+def test_a_refusal_of_a_nested_guarded_client_is_raised_unchanged() -> None:
     def other(body: dict[str, Any]) -> Any:
         return called(Models(), "bad", body=body | {"text": "bad"})
 
@@ -340,7 +340,7 @@ def test_what_another_guarded_client_refuses_is_raised_as_it_is() -> None:
     assert read_check_result(caught.value) is not None
 
 
-def test_what_a_function_gives_is_told_from_an_answer() -> None:
+def test_a_fallback_function_must_return_an_answer() -> None:
     with pytest.raises(UncheckedAnswerError) as caught:
         called(Models(Answer(ELSEWHERE)), fallbacks=[lambda _body: "bad"])
     trail = read_trace(caught.value)
@@ -393,7 +393,7 @@ def test_streams_of_functions_are_closed_with_the_response_around_them() -> None
     assert late.closed
 
 
-def test_others_are_asked_in_order_where_the_way_on_leads_to_them() -> None:
+def test_fallbacks_are_tried_in_order_where_the_next_step_allows() -> None:
     def third(body: dict[str, Any]) -> Answer:
         return Answer(body["text"])
 
@@ -424,7 +424,7 @@ def test_the_last_refusal_comes_back() -> None:
 
 
 @pytest.mark.parametrize("code", REFUSING)
-def test_another_model_is_asked_exactly_where_the_way_on_leads_to_it(code: str) -> None:
+def test_a_fallback_model_is_tried_exactly_where_the_next_step_allows(code: str) -> None:
     refusal = Refusal.from_code(code)
     models = Models(Answer(refusal), Answer("fine"))
     called(models, enforcer=Enforcer(pipeline=GuardPipeline([])), fallbacks=["m2"])
@@ -451,7 +451,7 @@ def later(seconds: Any) -> Answer:
     return Answer(Refusal.from_code("RATE_LIMIT", evidence={"retry_after": seconds}))
 
 
-def test_who_asks_for_time_gets_it_once() -> None:
+def test_a_retry_after_a_wait_happens_once() -> None:
     slept: list[float] = []
     models = Models(later(3), later(4))
     answer = called(models, retry_after_wait=True, sleep=slept.append)
@@ -493,7 +493,7 @@ def test_awaited_calls_do_the_same() -> None:
     assert slept == [3]
 
 
-def test_an_occasion_keeps_its_framework_or_gets_ours() -> None:
+def test_a_context_keeps_its_framework_or_gets_the_default() -> None:
     assert settings().context == CallContext("toy")
     assert settings(context=CallContext("mine", run="r")).context == CallContext("mine", run="r")
     assert settings(context=CallContext(run="r")).context == CallContext("toy", run="r")
@@ -569,7 +569,7 @@ def test_copies_guard_too() -> None:
         guard(SampleClient(Server())).copy().copy().models.ask("bad")
 
 
-def test_who_is_guarded_twice_is_guarded_by_both() -> None:
+def test_a_client_guarded_twice_is_checked_by_both_guards() -> None:
     client = guard(guard(SampleClient(Server())), enforcer=Enforcer(pipeline=GuardPipeline([])))
 
     assert client.models.ask("hello").choices == ("fine",)
@@ -585,7 +585,7 @@ def test_a_path_is_known_in_any_spelling(path: str) -> None:
         guard(SampleClient(Server())).post(path, body={"text": "bad"})
 
 
-def test_what_is_added_to_a_body_is_judged_and_sent_as_one() -> None:
+def test_extra_body_fields_are_checked_and_sent_as_one_body() -> None:
     server = Server()
     client = guard(SampleClient(server))
     client.post("/ask", body={"text": "a", "n": Omit()}, options={"extra_json": {"k": 1}, "t": 2})
@@ -596,7 +596,7 @@ def test_what_is_added_to_a_body_is_judged_and_sent_as_one() -> None:
         client.post("/ask", body={"text": "a"}, options={"extra_json": {"text": "bad"}})
 
 
-def test_what_can_be_read_only_once_is_read_once() -> None:
+def test_an_iterator_in_the_body_is_read_once() -> None:
     server = Server()
     guard(SampleClient(server)).post("/ask", body={"messages": iter("ab")})
 
@@ -604,7 +604,7 @@ def test_what_can_be_read_only_once_is_read_once() -> None:
 
 
 @pytest.mark.parametrize("value", ["true", "raw", "stream"])
-def test_who_wants_the_http_response_gets_it_or_a_refusal_is_raised(value: str) -> None:
+def test_a_raw_response_request_gets_a_response_or_raises_a_refusal(value: str) -> None:
     options = {"headers": {"X-Stainless-Raw-Response": value}}
     client = guard(SampleClient(Server()), on_refusal="answer")
 
@@ -635,7 +635,7 @@ def test_a_client_whose_requests_go_elsewhere_is_not_guarded_in_name_only() -> N
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
-def test_a_client_that_is_not_installed_is_said_to_be_missing(
+def test_a_missing_client_package_names_its_extra(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)

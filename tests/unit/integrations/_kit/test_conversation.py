@@ -45,7 +45,7 @@ def test_the_oldest_are_forgotten_first() -> None:
     assert ["a" in memory, "b" in memory, "c" in memory] == [True, False, True]
 
 
-def test_who_enforces_remembers_for_all_clients() -> None:
+def test_clients_of_one_enforcer_share_refused_texts() -> None:
     one, other = Enforcer(pipeline=GuardPipeline([])), Enforcer(pipeline=GuardPipeline([]))
 
     assert refused_texts_for(one) is refused_texts_for(one)
@@ -62,7 +62,7 @@ def test_who_enforces_remembers_for_all_clients() -> None:
         (None, False),
     ],
 )
-def test_a_refusal_of_ours_is_told_by_its_last_line(text: str | None, ours: bool) -> None:
+def test_a_demur_refusal_is_recognised_by_its_last_line(text: str | None, ours: bool) -> None:
     assert is_refusal(text) is ours
 
 
@@ -104,7 +104,7 @@ def test_the_whole_is_all_there_is_the_operators_words_too() -> None:
     assert read_new_turn(messages, reading(), RefusedTexts(), recheck_history=False).text == "c"
 
 
-def test_what_was_refused_is_new_as_long_as_it_is_there() -> None:
+def test_refused_texts_count_as_new_while_they_remain_in_the_history() -> None:
     refused = RefusedTexts()
     refused.add([" x\n", *(one.text for one in reading("y").read("y").tool_outputs)])
     turn = read_new_turn(["a", "x", "y", "B", "c"], reading("y"), refused, recheck_history=False)
@@ -118,7 +118,7 @@ def test_a_result_that_cannot_be_read_is_remembered_as_nothing() -> None:
 
 
 @given(st.lists(st.sampled_from("abAB")), st.lists(st.sampled_from("ab"), min_size=1))
-def test_whatever_stands_last_is_new(before: list[str], last: list[str]) -> None:
+def test_the_last_messages_are_always_new(before: list[str], last: list[str]) -> None:
     messages = [*before, *last]
     assert messages[find_new_start(messages, is_upper) :][-len(last) :] == last
 
@@ -143,7 +143,7 @@ def test_all_text_in_content_is_found(content: Any, text: str) -> None:
     assert join_texts(content) == text
 
 
-def test_what_a_tool_returned_is_its_text_or_all_of_it() -> None:
+def test_a_tool_output_is_simplified_to_its_text_or_kept_whole() -> None:
     mixed = [{"type": "text", "text": "one"}, {"type": "json", "value": "two"}]
     assert simplify_tool_output(mixed[:1]) == "one"
     assert simplify_tool_output(mixed) == mixed
@@ -158,7 +158,7 @@ def test_fields_are_read_of_mappings_and_objects() -> None:
     assert get_field(None, "role") is None
 
 
-def test_a_list_is_made_of_what_has_entries() -> None:
+def test_only_sequences_are_listed_as_entries() -> None:
     assert list_entries(iter("ab")) == ["a", "b"]
     assert list_entries("ab") == []
     assert list_entries({"a": 1}) == []

@@ -61,13 +61,13 @@ def posted(**given: Any) -> OutgoingRequest:
     return OutgoingRequest(lambda _body: None, {}, **given)
 
 
-def test_what_is_the_clients_own_stays_as_it_is() -> None:
+def test_an_answer_of_the_client_library_is_kept() -> None:
     for given in (Whole(id="a"), Special(id="a")):
         assert coerce_answer(given, posted(cast_to=Special)) is given
 
 
 @pytest.mark.parametrize("given", [{"parts": ["a"]}, {"id": "made", "parts": ["a"]}])
-def test_a_mapping_or_an_object_of_another_library_is_made_the_clients_own(given: Any) -> None:
+def test_a_mapping_or_foreign_object_is_coerced_to_the_client_type(given: Any) -> None:
     class Other(BaseModel):
         parts: list[str]
 
@@ -86,7 +86,7 @@ def test_anything_else_does_not_leave(given: Any) -> None:
         coerce_answer(given, posted())
 
 
-def test_what_was_not_awaited_is_given_up() -> None:
+def test_an_unawaited_coroutine_is_closed_and_rejected() -> None:
     async def later() -> Whole:
         return Whole(id="a")
 
@@ -150,7 +150,7 @@ def guarded(*events: Event | Exception, **given: Any) -> tuple[SampleStream, Sdk
     return stream, SdkStreamProxy(stream, cutter(**given))
 
 
-def test_what_may_leave_leaves_and_the_stream_is_closed() -> None:
+def test_allowed_events_are_yielded_and_the_stream_is_closed() -> None:
     inner, stream = guarded(Event("a"), Event("b", end=True))
 
     assert list(stream) == [Event("a"), Event("b"), Event(end=True)]
@@ -186,7 +186,7 @@ def test_an_error_closes_the_stream_and_leaves_as_it_is() -> None:
     assert inner.closed
 
 
-def test_a_stream_given_up_is_closed_and_not_ruled_on() -> None:
+def test_an_abandoned_stream_is_closed_without_a_check_result() -> None:
     inner, stream = guarded(Event(SORRY), Event(end=True))
     with stream:
         pass
@@ -258,7 +258,7 @@ def test_awaited_streams_do_the_same() -> None:
     asyncio.run(played())
 
 
-def test_events_said_without_a_model_are_a_stream_too() -> None:
+def test_a_refusal_stream_yields_its_events() -> None:
     with RefusalStream([Event("a"), Event("b")], list) as stream:
         assert next(stream) == Event("a")
         assert list(stream) == [Event("b")]
@@ -268,7 +268,7 @@ def test_events_said_without_a_model_are_a_stream_too() -> None:
     assert stream.response.request.headers == {}
 
 
-def test_awaited_events_said_without_a_model_are_a_stream_too() -> None:
+def test_an_async_refusal_stream_yields_its_events() -> None:
     async def played() -> None:
         async with AsyncRefusalStream([Event("a"), Event("b")], list) as stream:
             assert await anext(stream) == Event("a")

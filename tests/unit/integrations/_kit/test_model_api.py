@@ -26,7 +26,7 @@ def both(steps: Callable[[], Steps[Any]]) -> list[Any]:
     return [drive(steps()), asyncio.run(adrive(steps()))]
 
 
-def test_what_a_step_returns_goes_back_to_who_asked() -> None:
+def test_the_driver_sends_a_step_result_back_to_the_generator() -> None:
     def steps() -> Steps[Any]:
         one = yield HostCall(lambda: 1)
         two = yield HostCall(lambda: one + 1)
@@ -35,7 +35,7 @@ def test_what_a_step_returns_goes_back_to_who_asked() -> None:
     assert both(steps) == [3, 3]
 
 
-def test_what_a_step_raises_is_raised_where_it_was_asked_for() -> None:
+def test_the_driver_raises_a_step_error_inside_the_generator() -> None:
     def fail() -> None:
         raise KeyError("here")
 
@@ -50,7 +50,7 @@ def test_what_a_step_raises_is_raised_where_it_was_asked_for() -> None:
     assert both(steps) == ["caught it"] * 2
 
 
-def test_what_is_not_caught_leaves() -> None:
+def test_an_uncaught_step_error_propagates() -> None:
     def fail() -> None:
         raise KeyError("here")
 
@@ -63,7 +63,7 @@ def test_what_is_not_caught_leaves() -> None:
         asyncio.run(adrive(steps()))
 
 
-def test_what_has_to_be_awaited_is_awaited() -> None:
+def test_the_async_driver_awaits_awaitable_results() -> None:
     async def later() -> str:
         await asyncio.sleep(0)
         return "now"
@@ -88,7 +88,7 @@ def test_an_attempt_is_refused_if_no_choice_answers() -> None:
     assert ModelAttempt("m").result is None
 
 
-def test_the_ruling_that_counts_is_the_last_that_says_something() -> None:
+def test_the_trace_result_is_the_last_decisive_check_result() -> None:
     prompt = CheckResult(Surface.INPUT)
     attempts = (ModelAttempt("m1", (NO,)), ModelAttempt("m2", (YES,)))
 
@@ -98,7 +98,7 @@ def test_the_ruling_that_counts_is_the_last_that_says_something() -> None:
     assert CallTrace(prompt, attempts[:1], YES).result is NO
 
 
-def test_the_last_that_was_asked_served() -> None:
+def test_the_last_attempted_model_is_the_one_that_served() -> None:
     assert CallTrace().served_by is None
     assert CallTrace(attempts=(ModelAttempt("m1"), ModelAttempt("m2"))).served_by == "m2"
 
@@ -120,7 +120,7 @@ def test_only_a_refusal_is_noted() -> None:
     assert error.__notes__ == [NO.line]
 
 
-def test_what_cannot_keep_a_trail_is_returned_without_one() -> None:
+def test_a_value_that_cannot_hold_a_trace_is_returned_without_one() -> None:
     text = attach_trace("text", CallTrace())
 
     assert text == "text"

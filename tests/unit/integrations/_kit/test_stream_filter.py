@@ -43,7 +43,7 @@ def fed(one: EventStreamFilter, events: Iterable[Event]) -> list[Event]:
     return out + drive(one.finish())
 
 
-def test_text_is_held_until_it_is_judged_and_stands_before_its_end() -> None:
+def test_text_is_buffered_until_it_is_checked_and_precedes_its_end_event() -> None:
     one, events = cutter(), [Event("a"), Event("b"), Event(end=True)]
 
     assert drive(one.feed(events[0])) == drive(one.feed(events[1])) == []
@@ -99,7 +99,7 @@ def test_a_forbidden_answer_is_raised_by_default() -> None:
     assert read_check_result(caught.value) is caught.value.result
 
 
-def test_an_answer_longer_than_is_looked_at_is_stopped_on_its_way() -> None:
+def test_an_answer_over_the_length_limit_is_stopped_midway() -> None:
     longest = {"longest": 300}
     pipeline = GuardPipeline([GuardStep(load_builtin("output"), longest)])
     one = cutter(enforcer=Enforcer(pipeline=pipeline), on_refusal="answer")
@@ -109,7 +109,7 @@ def test_an_answer_longer_than_is_looked_at_is_stopped_on_its_way() -> None:
     assert out[-1].text.startswith("REFUSED")
 
 
-def test_what_begins_an_answer_stands_before_the_part_of_its_text_that_may_leave() -> None:
+def test_the_opening_event_precedes_the_released_part_of_its_text() -> None:
     one = cutter(enforcer=builtin())
     first = Event("All is well. " * 100, whole="All is well. " * 100)
     begun = drive(one.feed(first))
@@ -120,7 +120,7 @@ def test_what_begins_an_answer_stands_before_the_part_of_its_text_that_may_leave
     assert "".join(event.text for event in [*begun, *rest]) == first.text
 
 
-def test_polite_words_beside_a_call_decline_nothing() -> None:
+def test_polite_prose_with_a_tool_call_is_not_a_refusal() -> None:
     for call, declines in ((Event(), True), (Event(call="lookup"), False)):
         one = cutter()
         fed(one, [Event(SORRY), call, Event(end=True)])
@@ -160,7 +160,7 @@ def test_calls_leave_in_their_place_or_not_at_all(events: list[Event]) -> None:
         assert out == [*events, Event(end=True)]
 
 
-def test_what_stands_beside_answers_keeps_its_place() -> None:
+def test_events_outside_any_answer_keep_their_position() -> None:
     usage = Event(part=-1)
     one = cutter()
 
@@ -168,7 +168,7 @@ def test_what_stands_beside_answers_keeps_its_place() -> None:
     assert fed(one, [Event("a"), usage]) == [Event("a"), usage]
 
 
-def test_nothing_is_said_after_the_end() -> None:
+def test_no_text_is_emitted_after_the_end() -> None:
     out = fed(cutter(), [Event("a", end=True), Event("bad"), Event("bad", call="x"), Event()])
 
     assert out == [Event("a"), Event(end=True), Event(call="x"), Event()]
@@ -231,7 +231,7 @@ def test_a_clean_whole_is_judged_once() -> None:
     assert ruling.allowed
 
 
-def test_only_what_a_whole_adds_is_said_anew() -> None:
+def test_only_the_new_part_of_a_whole_text_is_checked() -> None:
     one = cutter(on_refusal="answer")
     out = fed(one, [Event("so b"), Event(whole="so bad"), Event(end=True)])
 
@@ -249,7 +249,7 @@ def test_prose_that_declines_is_ruled_on_at_the_end_once() -> None:
     assert not attempt.is_refused
 
 
-def test_what_was_cut_is_not_ruled_on_again() -> None:
+def test_a_cut_stream_is_not_checked_again() -> None:
     one = cutter(on_refusal="answer")
     fed(one, [Event("bad"), Event(end=True)])
     drive(one.check_model_refusal())

@@ -63,7 +63,7 @@ def test_hooks_are_answered_one_after_the_other(serving: Serving) -> None:
         assert serving.ask() == HookExit(stdout='{"event": "PreToolUse", "project": "/home"}\n')
 
 
-def test_what_cannot_be_read_is_a_no(serving: Serving) -> None:
+def test_an_unreadable_request_is_denied(serving: Serving) -> None:
     ending = serving.ask(b"{")
 
     assert ending is not None

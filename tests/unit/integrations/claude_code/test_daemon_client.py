@@ -75,7 +75,7 @@ ANSWER = json.dumps([0, '{"decision": "block"}', ""]).encode()
         st.sampled_from([b'[1, "", ""]', b'[0, 1, ""]', b'[0, "", null]', b"[" * 100_000]),
     )
 )
-def test_what_is_no_answer_counts_as_none(answer: bytes) -> None:
+def test_a_truncated_or_invalid_answer_counts_as_none(answer: bytes) -> None:
     """INVARIANT: a truncated or invalid answer counts as none."""
     with TemporaryDirectory() as name, answering(Path(name) / "s", answer):
         assert ask_daemon(Path(name) / "s", b"raw", "", timeout_s=5) is None
@@ -86,7 +86,7 @@ def test_nobody_there_is_no_answer(folder: Path) -> None:
     assert ask_daemon(folder / "none" / "s", b"raw", "", timeout_s=5) is None
 
 
-def test_whoever_is_silent_is_not_waited_for(folder: Path) -> None:
+def test_a_silent_daemon_times_out(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(folder / "s"))
         listener.listen()
@@ -100,7 +100,7 @@ def test_an_answer_without_end_is_none(folder: Path, monkeypatch: pytest.MonkeyP
         assert ask_daemon(folder / "s", b"raw", "", timeout_s=5) is None
 
 
-def test_nobody_is_asked_where_others_could_answer(folder: Path) -> None:
+def test_a_socket_in_a_shared_folder_is_not_used(folder: Path) -> None:
     folder.chmod(0o755)
     with answering(folder / "s", b'[0, "", ""]'):
         assert ask_daemon(folder / "s", b"raw", "", timeout_s=5) is None
@@ -108,7 +108,9 @@ def test_nobody_is_asked_where_others_could_answer(folder: Path) -> None:
         assert ask_daemon(folder / "s", b"raw", "", timeout_s=5) == HookExit()
 
 
-def test_only_a_socket_of_ones_own_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_socket_owned_by_the_user_is_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "file").write_text("")
     assert ask_daemon(folder / "file", b"raw", "", timeout_s=5) is None
     with answering(folder / "s", b'[0, "", ""]'):
@@ -163,7 +165,7 @@ def test_surroundings_mean_the_same_from_any_folder(
     }
 
 
-def test_who_is_started_has_the_surroundings_of_who_starts_it(
+def test_the_daemon_is_started_with_the_environment_of_its_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -191,7 +193,7 @@ def test_only_one_process_may_listen(folder: Path) -> None:
         assert later
 
 
-def test_who_is_about_to_listen_is_known_by_its_lock(folder: Path) -> None:
+def test_a_starting_daemon_is_recognised_by_its_lock(folder: Path) -> None:
     path = folder / "s.sock"
     assert not is_starting(path)
     with hold_daemon_lock(path):
@@ -205,7 +207,7 @@ def test_who_is_about_to_listen_is_known_by_its_lock(folder: Path) -> None:
     assert not is_starting(path)
 
 
-def test_who_only_looks_keeps_nobody_from_listening(
+def test_probing_the_lock_does_not_prevent_a_daemon_from_starting(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as looking:

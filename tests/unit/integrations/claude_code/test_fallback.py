@@ -39,12 +39,12 @@ def test_an_event_that_nobody_could_read_ends_with_the_status_that_blocks() -> N
     assert fallback_deny(None, LINE) == HookExit(exits.status, stderr=exits.stderr)
 
 
-def test_what_can_refuse_nothing_only_tells() -> None:
+def test_an_event_that_cannot_be_refused_only_gets_a_message() -> None:
     assert json.loads(fallback_deny("Stop", LINE).stdout) == {"systemMessage": LINE}
     assert fallback_deny("Stop", LINE).status == 0
 
 
-def test_what_a_tool_returned_is_withheld_unread() -> None:
+def test_the_fallback_withholds_a_tool_output_unread() -> None:
     output = json.loads(fallback_deny("PostToolUse", LINE, {"tool_response": {"out": "x"}}).stdout)
 
     assert output["decision"] == "block"
@@ -59,14 +59,14 @@ def deep() -> Any:
 
 
 @pytest.mark.parametrize("members", [{}, {"tool_response": deep()}], ids=["unknown", "too deep"])
-def test_what_cannot_be_withheld_ends_the_run(members: dict[str, Any]) -> None:
+def test_an_output_that_cannot_be_withheld_ends_the_run(members: dict[str, Any]) -> None:
     output = json.loads(fallback_deny("PostToolUse", LINE, members).stdout)
 
     assert output == {"continue": False, "stopReason": LINE}
     assert json.loads(fallback_deny("PostToolBatch", LINE).stdout) == output
 
 
-def test_after_a_failure_the_model_is_told() -> None:
+def test_after_a_failure_the_model_gets_additional_context() -> None:
     special = json.loads(fallback_deny("PostToolUseFailure", LINE).stdout)["hookSpecificOutput"]
 
     assert special == {"hookEventName": "PostToolUseFailure", "additionalContext": LINE}
@@ -183,7 +183,7 @@ def test_a_key_that_is_a_sentence_is_a_text_like_others() -> None:
     assert replaced == {"n": 1, "withheld_1": 2, "withheld_2": {"x": LINE_withholding}}
 
 
-def test_a_path_that_nobody_asked_for_is_a_text_like_others() -> None:
+def test_an_unrequested_file_path_is_withheld_like_other_text() -> None:
     assert withhold_texts({"filePath": "do as I say"}, LINE_withholding) == {
         "filePath": LINE_withholding
     }
@@ -209,7 +209,7 @@ def event(name: Any, **members: Any) -> bytes:
     return json.dumps({"hook_event_name": name, **members}).encode()
 
 
-def test_what_is_guarded_is_what_has_surfaces() -> None:
+def test_guarded_events_are_those_with_surfaces() -> None:
     assert set(GUARDED_SURFACES) == GUARDED_EVENTS
 
 
@@ -218,7 +218,7 @@ def test_an_event_that_nothing_is_judged_at_passes(name: str) -> None:
     assert answer_unguarded(event(name), ()) == PASSES
 
 
-def test_pinned_rules_are_said(tmp_path: Path) -> None:
+def test_pinned_rules_are_repeated_around_a_compaction(tmp_path: Path) -> None:
     (tmp_path / "rules.md").write_text("ask first")
     pins = [str(tmp_path / "rules.md")]
     before = answer_unguarded(event("PreCompact"), pins)
@@ -275,7 +275,7 @@ def test_pinned_rules_are_read_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"x" * 100_001])
-def test_what_cannot_be_pinned_is_an_error(tmp_path: Path, content: bytes) -> None:
+def test_an_unreadable_pin_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "rules.md"
     path.write_bytes(content)
 
@@ -288,7 +288,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
         read_pins([tmp_path / "none.md"])
 
 
-def test_whoever_summarises_is_told_to_keep_the_rules() -> None:
+def test_the_compaction_message_ends_with_the_pinned_rules() -> None:
     assert unguarded_output("PreCompact", {}, ["ask first"])["systemMessage"].endswith(
         "\n\nask first"
     )

@@ -85,7 +85,7 @@ def test_input_that_cannot_be_read_blocks(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), MemoryError()])
-def test_what_goes_wrong_is_a_no(error: BaseException) -> None:
+def test_an_unexpected_error_is_denied(error: BaseException) -> None:
     ending = run_hook_with(LS, Judge(error))
 
     assert code_of(ending) == "INTERNAL_ERROR"
@@ -96,7 +96,7 @@ def test_an_answer_that_is_no_json_is_a_no() -> None:
     assert code_of(run_hook_with(LS, Judge({"x": object()}))) == "INTERNAL_ERROR"
 
 
-def test_what_is_allowed_prints_nothing(tmp_path: Path) -> None:
+def test_an_allowed_hook_prints_nothing(tmp_path: Path) -> None:
     heard: list[Hook] = []
 
     assert run_hook(LS, HookConfig(tmp_path / "state"), "/home", heard.append) == HookExit()
@@ -155,7 +155,7 @@ RETURNED = {
 }
 
 
-def test_what_cannot_be_judged_afterwards_is_withheld(tmp_path: Path) -> None:
+def test_a_tool_output_is_withheld_when_the_configuration_is_broken(tmp_path: Path) -> None:
     raw = json.dumps(RETURNED).encode()
     ending = run_hook(raw, HookConfig(tmp_path / "state", tmp_path / "none.toml"))
     special = json.loads(ending.stdout)["hookSpecificOutput"]
@@ -165,7 +165,7 @@ def test_what_cannot_be_judged_afterwards_is_withheld(tmp_path: Path) -> None:
     assert special["updatedToolOutput"]["isImage"] is False
 
 
-def test_before_the_model_is_asked_again_what_cannot_be_judged_ends_the_run(
+def test_a_tool_batch_ends_the_run_when_the_configuration_is_broken(
     tmp_path: Path,
 ) -> None:
     raw = json.dumps({"hook_event_name": "PostToolBatch", "tool_calls": [RETURNED]}).encode()
@@ -174,7 +174,7 @@ def test_before_the_model_is_asked_again_what_cannot_be_judged_ends_the_run(
     assert json.loads(ending.stdout)["continue"] is False
 
 
-def test_calls_in_a_circle_are_seen_from_process_to_process(tmp_path: Path) -> None:
+def test_loops_are_detected_across_processes(tmp_path: Path) -> None:
     endings = [run_hook(LS, HookConfig(tmp_path / "state")) for _ in range(3)]
 
     assert endings[:2] == [HookExit(), HookExit()]
@@ -206,7 +206,7 @@ def test_settings_that_cannot_be_used_are_a_no(
     assert code_of(run_hook(LS, HookConfig(tmp_path / "state", path))) == code
 
 
-def test_pins_that_cannot_be_read_are_told_of_where_nothing_can_be_refused(tmp_path: Path) -> None:
+def test_unreadable_pins_are_reported_on_events_that_cannot_be_refused(tmp_path: Path) -> None:
     terms = HookConfig(tmp_path / "state", pins=(str(tmp_path / "none.md"),))
     before = run_hook(b'{"hook_event_name": "PreCompact"}', terms)
 
@@ -401,7 +401,7 @@ def test_the_oldest_runs_are_dropped(tmp_path: Path) -> None:
     assert now(histories, "e").calls != ()
 
 
-def test_what_cannot_be_kept_is_an_error(tmp_path: Path) -> None:
+def test_a_history_that_cannot_be_saved_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(OSError, match="exists"):

@@ -198,7 +198,7 @@ def test_words_are_found_with_and_without_quotes(text: str, word: str) -> None:
         "find . -name x",
     ],
 )
-def test_what_plainly_reads_is_seen_as_such(text: str) -> None:
+def test_plainly_reading_commands_are_recognised(text: str) -> None:
     assert only_reads_files(text, lambda _: False)
 
 
@@ -227,5 +227,5 @@ def test_what_plainly_reads_is_seen_as_such(text: str) -> None:
         f"cat {'x' * 10_000}",
     ],
 )
-def test_what_is_not_plain_counts_as_more(text: str) -> None:
+def test_other_commands_do_not_count_as_reading_only(text: str) -> None:
     assert not only_reads_files(text, lambda word: word == "held")

@@ -85,7 +85,7 @@ def test_our_command_in_a_group_of_others_is_taken_out_alone() -> None:
     }
 
 
-def test_what_stands_before_an_action_ends_with_the_status_that_blocks() -> None:
+def test_hooks_before_an_action_fail_with_the_blocking_status() -> None:
     hooks = add_hooks({}, WORDS)["hooks"]
     commands = {name: groups[0]["hooks"][0]["command"] for name, groups in hooks.items()}
     closed = {name for name, command in commands.items() if command.endswith("|| exit 2")}
@@ -94,7 +94,7 @@ def test_what_stands_before_an_action_ends_with_the_status_that_blocks() -> None
 
 
 @pytest.mark.parametrize("event", ["PostToolUse", "PostToolBatch"])
-def test_what_stands_behind_an_action_ends_the_run_if_nobody_answers(event: str) -> None:
+def test_hooks_after_an_action_end_the_run_if_the_command_is_missing(event: str) -> None:
     words = ["/none/demur", "hook", "claude-code"]
     command = add_hooks({}, words)["hooks"][event][0]["hooks"][0]["command"]
     ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
@@ -151,7 +151,7 @@ def test_hooks_in_another_form_are_refused(hooks: Any) -> None:
         ("[" * 100_000, "too deep"),
     ],
 )
-def test_what_is_no_json_is_refused(text: str, problem: str) -> None:
+def test_invalid_settings_json_is_refused(text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         parse_settings(text, "settings.json")
 
@@ -179,7 +179,7 @@ def test_commands_of_every_version_are_ours(command: str) -> None:
     assert is_demur_command(f"python3 -P -m {command}") is command.startswith("demur")
 
 
-def test_a_new_file_is_made_with_its_folder(tmp_path: Path) -> None:
+def test_a_new_settings_file_is_created_with_its_folder(tmp_path: Path) -> None:
     path = tmp_path / ".claude" / "settings.json"
 
     assert replace_settings_file(read_settings_file(path), "{}\n") is None
@@ -224,7 +224,7 @@ def test_a_link_that_leads_nowhere_is_followed_there(tmp_path: Path) -> None:
     assert (tmp_path / "later" / "real.json").read_text() == "new"
 
 
-def test_what_somebody_else_wrote_meanwhile_is_not_lost(tmp_path: Path) -> None:
+def test_a_concurrent_change_of_the_settings_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("one")
     file = read_settings_file(path)
@@ -236,7 +236,7 @@ def test_what_somebody_else_wrote_meanwhile_is_not_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"x" * 11])
-def test_what_cannot_be_read_is_an_error(
+def test_unreadable_settings_are_an_error(
     tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("demur.integrations.claude_code.settings._MAX_SETTINGS_BYTES", 10)
@@ -260,7 +260,7 @@ def test_links_in_a_circle_are_an_error(tmp_path: Path) -> None:
         read_settings_file(path)
 
 
-def test_what_cannot_be_written_is_an_error_and_leaves_nothing(
+def test_a_failed_write_is_an_error_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "settings.json"

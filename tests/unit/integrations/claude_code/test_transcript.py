@@ -38,7 +38,7 @@ def test_each_message_has_its_author(tmp_path: Path) -> None:
     )
 
 
-def test_only_what_was_said_since_the_last_compaction_counts(tmp_path: Path) -> None:
+def test_only_messages_after_the_last_compaction_count(tmp_path: Path) -> None:
     boundary = {"type": "system", "subtype": "compact_boundary"}
     path = written(tmp_path / "t", said("user", "old"), boundary, said("user", "new"))
 

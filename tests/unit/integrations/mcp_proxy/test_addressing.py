@@ -62,7 +62,7 @@ def test_arguments_that_a_schema_declares_stand_in_headers() -> None:
 
 
 @pytest.mark.parametrize("given", [None, {}, {"region": None, "where": 5}, {"region": []}])
-def test_what_is_not_given_stands_nowhere(given: Any) -> None:
+def test_an_absent_value_has_no_header(given: Any) -> None:
     assert declared(given) == {}
 
 

@@ -76,7 +76,7 @@ def test_no_part_changes_unnoticed(change: tuple[str, Any], base: dict[str, Any]
     assert same or "UNVERIFIED_TOOL" in codes
 
 
-def test_what_is_only_for_machines_may_change() -> None:
+def test_machine_readable_metadata_may_change() -> None:
     entry = tool(_meta={"build": 1})
 
     assert seen(pinned(entry), {**entry, "_meta": {"build": 2}}) == []
@@ -120,7 +120,7 @@ def test_a_definition_that_cannot_be_read_is_unverified() -> None:
     ["text", {}, {"name": 5}, {"name": "x", "description": 5}, {"name": "x", "inputSchema": []}],
     ids=str,
 )
-def test_what_is_no_definition_is_an_error(entry: Any) -> None:
+def test_a_malformed_tool_definition_is_an_error(entry: Any) -> None:
     with pytest.raises(DemurError):
         parse_tool(entry, "toy")
 
@@ -159,7 +159,7 @@ def test_a_picture_is_no_text(source: str) -> None:
     assert seen(DefinitionGuard(), entry) == []
 
 
-def test_what_no_pin_holds_is_looked_at_each_time() -> None:
+def test_unpinned_metadata_is_checked_each_time() -> None:
     entry = tool("echo", ORDERS, title="Echo", _meta={"x": "fine"})
     guard = pinned(entry)
 
@@ -191,7 +191,7 @@ def test_a_server_that_is_pinned_again_leaves_others_alone() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"schema_version": "mcp_pins.v9"}', '{"more": 1}'])
-def test_what_are_no_pins_says_where(tmp_path: Path, text: str) -> None:
+def test_a_malformed_pins_file_names_its_path(tmp_path: Path, text: str) -> None:
     path = tmp_path / "pins.json"
     path.write_text(text, encoding="utf-8")
 

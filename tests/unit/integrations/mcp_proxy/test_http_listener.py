@@ -20,7 +20,7 @@ def events(text: str) -> list[Any]:
     return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
 
 
-def test_clients_are_served_until_we_are_told_to_stop() -> None:
+def test_clients_are_served_until_the_stop_event() -> None:
     async def played() -> None:
         site, stopped = Site(), asyncio.Event()
         with bind_listener("127.0.0.1", 0) as listener:
@@ -98,7 +98,7 @@ def test_one_session_may_ask_for_much_at_once() -> None:
     [b"", b"POST /mcp HT", b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\nPOST /mcp HTTP/1.1\r\n"],
     ids=["silent", "first", "second"],
 )
-def test_who_does_not_say_what_he_wants_is_not_waited_for(begun: bytes) -> None:
+def test_an_incomplete_request_is_closed_after_the_idle_timeout(begun: bytes) -> None:
     async def played() -> None:
         async with served(Site(), idle_timeout_s=1) as url:
             reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
@@ -109,7 +109,7 @@ def test_who_does_not_say_what_he_wants_is_not_waited_for(begun: bytes) -> None:
     asyncio.run(played())
 
 
-def test_who_waits_for_an_answer_may_be_silent() -> None:
+def test_a_client_waiting_for_an_answer_is_not_timed_out() -> None:
     async def played() -> None:
         site = Site()
         async with (
@@ -157,7 +157,7 @@ def test_idle_sessions_are_swept() -> None:
     asyncio.run(played())
 
 
-def test_a_place_that_is_taken_is_told() -> None:
+def test_an_address_in_use_is_an_error() -> None:
     with bind_listener("localhost", 0) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(InputError, match="cannot listen"):

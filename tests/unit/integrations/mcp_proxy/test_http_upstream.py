@@ -155,7 +155,7 @@ def test_a_server_that_forgot_the_session_is_gone(body: dict[str, Any]) -> None:
     asyncio.run(played())
 
 
-def test_what_is_not_found_without_a_session_ends_nothing() -> None:
+def test_a_404_without_a_session_does_not_end_the_connection() -> None:
     site, seen = answering(
         httpx.Response(404), httpx.Response(200, headers=JSON, json=reply(2, {}))
     )
@@ -280,7 +280,7 @@ def test_an_answer_that_is_too_long_is_an_error_for_that_request_alone() -> None
         assert "too long" in answer["error"]["message"]
 
 
-def test_what_is_said_unasked_and_is_too_long_is_passed_over() -> None:
+def test_an_oversized_unsolicited_event_is_skipped() -> None:
     stream = event(note("x", text="y" * 500)) + event(note("z"))
     site, _ = answering(httpx.Response(202), httpx.Response(200, headers=SSE, content=stream))
 
@@ -339,7 +339,7 @@ def test_a_session_that_no_header_can_name_is_none() -> None:
     assert "mcp-session-id" not in seen[1].headers
 
 
-def test_what_cannot_be_sent_is_an_answer() -> None:
+def test_a_request_that_cannot_be_sent_gets_an_error_response() -> None:
     def site(_: httpx.Request) -> Any:
         raise UnicodeEncodeError("ascii", "é", 0, 1, "odd")
 
@@ -365,11 +365,11 @@ def test_a_newer_request_is_cancelled_by_hanging_up() -> None:
     assert seen == ["ping", "notifications/cancelled"]
 
 
-def test_what_is_under_way_at_the_end_is_waited_for_and_then_given_up() -> None:
+def test_a_pending_request_is_abandoned_after_the_grace_period() -> None:
     assert said(_hang, request("ping"), grace_s=0.05) == []
 
 
-def test_a_stream_for_what_is_unasked_is_opened_again_and_then_given_up(
+def test_the_notification_stream_is_reopened_a_limited_number_of_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("demur.integrations.mcp_proxy.http_upstream._RECONNECT_S", 0)
@@ -413,7 +413,7 @@ def test_an_event_without_an_end_is_none() -> None:
     assert heard(b"data: 1\n") == []
 
 
-def test_an_event_that_is_too_long_is_told_of_and_the_next_one_is_whole() -> None:
+def test_an_oversized_event_is_reported_and_the_next_one_is_intact() -> None:
     long = b"data: " + b"x" * 50
     assert heard(long, long + b"\n\n", b"data: 1\n\n", longest=60) == [None, b"1"]
     assert heard(b"data: " + b"x" * 30 + b"\n", long + b"\n\ndata: 1\n\n", longest=60) == [

@@ -30,12 +30,12 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_written_is_read_back(value: Any) -> None:
+def test_an_encoded_message_parses_to_the_same_value(value: Any) -> None:
     assert parse_json(encode_message(value)) == value
 
 
 @given(VALUES)
-def test_what_is_written_is_one_line(value: Any) -> None:
+def test_an_encoded_message_is_one_line(value: Any) -> None:
     assert len(encode_message({"a": value}).splitlines()) == 1
 
 
@@ -57,7 +57,7 @@ def test_what_is_written_is_one_line(value: Any) -> None:
     ],
     ids=lambda raw: raw[:12].decode("latin-1"),
 )
-def test_what_can_be_read_in_two_ways_or_none_is_unreadable(raw: bytes) -> None:
+def test_ambiguous_or_invalid_json_is_a_message_error(raw: bytes) -> None:
     with pytest.raises(MessageError):
         parse_json(raw)
 
@@ -80,7 +80,7 @@ def test_many_parts_are_not_deep() -> None:
         ({"id": 1, "method": "x", "unknown": 1}, MessageKind.REQUEST),
     ],
 )
-def test_messages_are_told_apart(value: dict[str, Any], kind: MessageKind) -> None:
+def test_each_message_kind_is_recognised(value: dict[str, Any], kind: MessageKind) -> None:
     assert parse_message({"jsonrpc": "2.0", **value}).kind is kind
 
 
@@ -105,7 +105,7 @@ def test_messages_are_told_apart(value: dict[str, Any], kind: MessageKind) -> No
     ],
     ids=json.dumps,
 )
-def test_what_is_no_message_is_unreadable(value: dict[str, Any]) -> None:
+def test_a_malformed_message_is_a_message_error(value: dict[str, Any]) -> None:
     with pytest.raises(MessageError):
         parse_message({"jsonrpc": "2.0", **value})
 
@@ -147,7 +147,7 @@ def test_one_half_of_a_response_may_be_null(value: dict[str, Any]) -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_ids_are_told_of_what_cannot_be_read(raw: bytes, ids: list[Any]) -> None:
+def test_ids_are_salvaged_from_unreadable_input(raw: bytes, ids: list[Any]) -> None:
     assert [one["id"] for one in salvage_messages(raw)] == ids
 
 
@@ -182,7 +182,7 @@ def test_there_is_an_end_to_how_many_wait() -> None:
     assert [requests.open(asked(n)) is None for n in range(3)] == [True, True, False]
 
 
-def test_what_was_cancelled_is_answered_if_an_answer_comes_and_else_not() -> None:
+def test_a_cancelled_request_can_be_answered_but_is_not_drained() -> None:
     requests = OpenRequests()
     for number in range(3):
         requests.open(asked(number))

@@ -65,7 +65,7 @@ def test_the_same_call_again_and_again_is_a_loop_unless_nobody_looks() -> None:
     assert all(calls(ProxyRules(loops=False)))
 
 
-def test_texts_of_the_server_are_looked_at() -> None:
+def test_server_texts_are_checked() -> None:
     judge = make_judge(None, "toy", ProxyRules())
 
     assert not asyncio.run(judge.check_passage(ORDERS, "x", "prompts/get")).allowed

@@ -25,7 +25,7 @@ def test_each_tool_is_a_candidate_with_what_speaks_against_it() -> None:
     assert [bool(one.problem) for one in found] == [False, False, True, True, True]
 
 
-def test_what_cannot_be_pinned_is_left_out() -> None:
+def test_a_malformed_tool_is_not_pinned() -> None:
     pins = add_pins(ToolPins(), "toy", list_candidates([tool(), "odd"], "toy"))
 
     assert [pin.name for pin in pins.tools_of("toy")] == ["echo"]
@@ -91,7 +91,7 @@ def test_all_pages_are_listed_and_pings_answered() -> None:
     assert said == ["initialize", "answer", "notifications/initialized", "tools/list", "tools/list"]
 
 
-def test_a_server_without_a_handshake_is_asked_in_the_newer_way() -> None:
+def test_a_server_without_a_handshake_is_queried_with_the_newer_protocol() -> None:
     def newer(message: dict[str, Any]) -> Any:
         if message["method"] == "initialize":
             return [{"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601}}]

@@ -62,7 +62,7 @@ def test_a_session_that_was_about_to_begin_ends_with_the_others() -> None:
     assert asyncio.run(played()).closed
 
 
-def test_one_that_fails_is_told_and_the_others_go_on() -> None:
+def test_a_session_that_fails_is_reported_and_the_others_continue() -> None:
     class Broken(SampleServer):
         async def close(self) -> int:
             raise RuntimeError(ORDERS)
@@ -123,7 +123,7 @@ async def heard(stream: EventStream) -> list[Any]:
     return [json.loads(line) async for line in stream.lines(5)]
 
 
-def test_what_is_posted_is_what_the_client_says() -> None:
+def test_posted_lines_are_read_as_the_clients_messages() -> None:
     async def played(client: HttpDownstream) -> None:
         await client.post_line(b"a")
         await asked(client, request("ping"))
@@ -134,7 +134,7 @@ def test_what_is_posted_is_what_the_client_says() -> None:
     play(played)
 
 
-def test_answers_go_where_they_were_asked_for() -> None:
+def test_answers_go_to_the_stream_of_their_request() -> None:
     async def played(client: HttpDownstream) -> None:
         first, second = await asked(client, request("x", 1)), await asked(client, request("x", "1"))
         assert client.in_use
@@ -147,7 +147,7 @@ def test_answers_go_where_they_were_asked_for() -> None:
     play(played)
 
 
-def test_what_is_said_while_nobody_listens_is_kept_for_a_while() -> None:
+def test_recent_messages_are_kept_while_no_client_listens() -> None:
     async def played(client: HttpDownstream) -> None:
         for number in range(300):
             await client.send(raw(note("x", number=number)))
@@ -207,7 +207,7 @@ def test_a_client_that_is_closed_answers_all_that_waits_and_what_comes_later() -
     play(played)
 
 
-def test_who_was_taken_is_greeted() -> None:
+def test_a_session_is_initialized_by_a_successful_handshake() -> None:
     async def played(client: HttpDownstream) -> None:
         for number, half in enumerate(("error", "result")):
             await asked(client, request("initialize", number))
@@ -239,7 +239,7 @@ def test_nothing_waits_for_what_could_not_be_handed_over() -> None:
     asyncio.run(played())
 
 
-def test_what_waits_for_room_goes_on_when_there_is_some() -> None:
+def test_posts_wait_while_the_queue_is_full() -> None:
     async def played(client: HttpDownstream) -> None:
         for number in range(16):
             await client.post_line(str(number).encode())
@@ -258,7 +258,7 @@ async def read(stream: EventStream, count: int, pause_s: float = 5) -> list[byte
     return [await anext(lines) for _ in range(count)]
 
 
-def test_what_goes_in_comes_out_in_its_order_until_the_end() -> None:
+def test_an_event_stream_yields_lines_in_order_until_its_end() -> None:
     async def played() -> list[bytes]:
         stream = EventStream()
         for line in (b"a", b"b"):
@@ -270,7 +270,7 @@ def test_what_goes_in_comes_out_in_its_order_until_the_end() -> None:
     assert asyncio.run(played()) == [b"a", b"b"]
 
 
-def test_who_waits_is_woken() -> None:
+def test_a_waiting_reader_is_woken_by_a_new_line() -> None:
     async def played() -> list[bytes]:
         stream = EventStream()
         reading = asyncio.create_task(read(stream, 1))
@@ -313,7 +313,7 @@ def test_a_stream_that_nobody_reads_ends() -> None:
     asyncio.run(played())
 
 
-def test_a_long_pause_is_told() -> None:
+def test_a_long_pause_yields_an_empty_line() -> None:
     async def paused() -> list[bytes]:
         return await read(EventStream(), 2, pause_s=0.001)
 

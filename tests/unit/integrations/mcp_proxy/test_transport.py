@@ -38,7 +38,7 @@ def test_lines_are_the_same_however_the_stream_is_torn(data: bytes, places: list
     assert cut(pieces) == [line for each in data.split(b"\n") if (line := each.strip())]
 
 
-def test_a_line_that_is_too_long_is_told_of_and_the_next_one_is_whole() -> None:
+def test_an_oversized_line_is_reported_and_the_next_one_is_intact() -> None:
     assert cut([b"x" * 8, b"x" * 8, b"x\nok\n"], longest=10) == [None, b"ok"]
 
 
@@ -46,7 +46,7 @@ def test_a_last_line_without_an_end_counts() -> None:
     assert cut([b"a\r\n\n", b"b"]) == [b"a", b"b"]
 
 
-def test_a_last_line_that_is_too_long_is_told_of() -> None:
+def test_an_oversized_last_line_is_reported() -> None:
     assert cut([b"x" * 11], longest=10) == [None]
 
 
@@ -73,7 +73,7 @@ def test_a_child_that_was_killed_has_the_status_of_a_shell() -> None:
     assert asyncio.run(said(code)) == ([], 128 + signal.SIGKILL)
 
 
-def test_what_is_sent_to_a_child_that_is_gone_is_lost() -> None:
+def test_a_message_to_an_exited_child_is_dropped() -> None:
     async def late() -> int:
         child = await ChildUpstream.start([PYTHON, "-c", ""])
         assert [line async for line in child.lines()] == []
@@ -134,7 +134,7 @@ async def gone(child: ChildUpstream) -> bool:
 @pytest.mark.skipif(os.name != "posix", reason="groups of processes are those of POSIX")
 @pytest.mark.parametrize("code", [ENDLESS, STUBBORN], ids=["soft", "stubborn"])
 @pytest.mark.parametrize("then", ["; true", " & read line"], ids=["waits", "leaves"])
-def test_what_a_shell_has_started_ends_with_it(code: str, then: str) -> None:
+def test_processes_started_by_a_shell_end_with_it(code: str, then: str) -> None:
     async def played() -> bool:
         child = await ChildUpstream.start(wrapped(code, then=then), grace_s=0.3)
         assert await anext(child.lines()) == b"up"
@@ -257,7 +257,7 @@ def test_a_file_will_do_as_a_target(tmp_path: Path) -> None:
     assert path.read_bytes() == b"x\n"
 
 
-def test_a_client_that_does_not_read_can_be_given_up(pipe: tuple[int, int]) -> None:
+def test_sending_to_a_client_that_does_not_read_can_be_cancelled(pipe: tuple[int, int]) -> None:
     async def tried() -> None:
         async with asyncio.timeout(0.05):
             await StdioDownstream(0, pipe[1]).send(b"x" * 1_000_000)
@@ -357,7 +357,7 @@ class _Broken(Played):
         raise ValueError("odd")
 
 
-def test_what_goes_wrong_inside_is_not_swallowed() -> None:
+def test_an_internal_error_is_not_swallowed() -> None:
     async def played() -> int:
         return await relay_messages(ProxyExchange().guard, Played(b"nonsense"), _Broken(stays=True))
 

@@ -46,7 +46,7 @@ def test_a_rate_limit_says_when_to_come_back() -> None:
     assert 1 <= int(refused.headers["retry-after"]) <= 3600
 
 
-def test_who_asks_for_whom_and_where_is_on_record(gate: Gate) -> None:
+def test_the_record_names_subject_tenant_and_run(gate: Gate) -> None:
     async def who(request: Request) -> CallContext:
         await asyncio.sleep(0)
         subject = {"type": "user", "id": request.headers["x-user"]}
@@ -133,7 +133,7 @@ def test_a_body_without_a_prompt_goes_no_further(body: bytes, gate: Gate) -> Non
 
 
 @pytest.mark.parametrize("field", ["subject", "tenant", "run", "key"])
-def test_who_cannot_be_told_from_a_request_gets_no_further(
+def test_a_request_without_a_readable_caller_is_refused(
     field: str, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     def who(request: Request) -> CallContext:
@@ -166,7 +166,7 @@ def test_an_app_that_cannot_say_who_asks_lets_nobody_through(gate: Gate) -> None
     assert response.json()["decided"] is False
 
 
-def test_the_app_s_own_answer_to_who_asks_is_given(gate: Gate) -> None:
+def test_an_http_exception_of_the_context_function_is_returned(gate: Gate) -> None:
     async def nobody(_request: Request) -> CallContext:
         raise HTTPException(401, "sign in", {"www-authenticate": "Bearer"})
 
@@ -183,7 +183,7 @@ def test_the_app_s_own_answer_to_who_asks_is_given(gate: Gate) -> None:
         assert response.headers["www-authenticate"] == "Bearer"
 
 
-def test_who_asks_may_be_read_from_the_body(gate: Gate) -> None:
+def test_the_context_function_may_read_the_body(gate: Gate) -> None:
     async def who(request: Request) -> CallContext:
         return CallContext(subject={"type": "user", "id": (await request.json())["user"]})
 
@@ -217,7 +217,7 @@ def test_history_is_the_sender_s_word_unless_the_app_trusts_it(
     assert ask(app_with(guard), {"messages": messages}).status_code == status
 
 
-def test_who_finds_the_prompt_says_what_is_trusted(gate: Gate) -> None:
+def test_a_custom_text_function_excludes_recheck_history(gate: Gate) -> None:
     with pytest.raises(InputError, match="decides what is checked"):
         PromptGuard(gate, text=str, recheck_history=False)
 
@@ -348,7 +348,7 @@ def test_a_text_in_json_is_read_as_a_model_reads_it() -> None:
         {"prompt": {"type": ["text"], "text": "hi"}},
     ],
 )
-def test_what_gives_no_text_is_not_left_out(body: Any) -> None:
+def test_a_body_without_text_is_an_error(body: Any) -> None:
     with pytest.raises(InputError):
         prompt_text(body)
 

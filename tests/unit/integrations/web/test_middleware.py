@@ -52,7 +52,7 @@ def test_a_refused_prompt_is_answered_by_problem_details(gate: Gate) -> None:
     assert "I can't" in problem["words"]
 
 
-def test_whoever_is_in_danger_reads_where_to_find_help(gate: Gate) -> None:
+def test_a_user_in_danger_gets_emergency_information(gate: Gate) -> None:
     response = ask(app_with(PromptGuard(gate)), {"prompt": "I want to kill myself tonight"})
 
     assert code_of(response) == "CRISIS_ESCALATION"
@@ -132,7 +132,7 @@ def test_a_client_that_left_is_not_answered(gate: Gate) -> None:
     assert connection.sent == []
 
 
-def test_what_is_no_request_passes(gate: Gate) -> None:
+def test_non_http_scopes_pass(gate: Gate) -> None:
     reached: list[str] = []
 
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -170,7 +170,7 @@ def refuse(gate: Gate) -> None:
     Enforcer(gate).check_prompt(ORDERS).raise_if_refused()
 
 
-def test_what_the_app_refuses_is_answered_without_a_guard(gate: Gate) -> None:
+def test_a_refusal_raised_by_the_app_is_answered_without_a_guard(gate: Gate) -> None:
     async def endpoint(_request: Request) -> Response:
         refuse(gate)
         pytest.fail("nothing was refused")
@@ -255,7 +255,7 @@ def held(path: str, *patterns: str, **scope: Any) -> bool:
         ("/other", False),
     ],
 )
-def test_only_chosen_paths_are_looked_at(path: str, looked: bool) -> None:
+def test_only_selected_paths_are_checked(path: str, looked: bool) -> None:
     patterns = ["/chat", "/v1/*", "/chats/{id}", "/files/{name:path}/b"]
 
     status = ask(app_with(GUARD, paths=patterns), {"prompt": ORDERS}, path).status_code
@@ -283,7 +283,7 @@ def test_no_line_break_leads_around_the_guard(route: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\0", " ", "/", "/\n", "\n/", "\x7f"])
-def test_what_an_end_is_made_of_does_not_matter(end: str) -> None:
+def test_path_matching_ignores_trailing_characters(end: str) -> None:
     assert held(f"/chat{end}", "/chat")
     assert held(f"/c/7{end}", "/c/{id}")
 
@@ -297,7 +297,7 @@ def test_how_many_slashes_there_are_does_not_matter(path: str) -> None:
     "route", ["/chat", "/c/{id}", "/c/{id:uuid}/x", "/{a}-{b}", "/f/{p:path}", "/f/{p:path}/x"]
 )
 @pytest.mark.parametrize("value", ["7", "a\nb", "a/b", "0f8fad5b-d9cb-469f-a165-70867728950e"])
-def test_what_a_route_takes_is_held_by_its_own_path(route: str, value: str) -> None:
+def test_every_path_that_a_route_matches_is_matched_by_its_pattern(route: str, value: str) -> None:
     regex, format_, names = compile_path(route)
     path = format_.format(**dict.fromkeys(names, value))
 
@@ -312,14 +312,14 @@ def test_a_path_is_the_app_s_own_behind_a_proxy(path: str) -> None:
     assert ask(app, {"prompt": ORDERS}, path, root_path="/api").status_code == 403
 
 
-def test_a_path_may_be_named_with_what_stands_before_it() -> None:
+def test_a_path_pattern_may_include_the_root_path() -> None:
     assert held("/api/chat", "/api/chat", root_path="/api")
     assert held("/chat", "/", root_path="/chat")
     assert not held("/apichat", "/chat", root_path="/api")
 
 
 @pytest.mark.parametrize("pattern", ["/c/{id", "/c/id}", "/c/{}", "/c/[id]", "/chat?x=1"])
-def test_a_pattern_that_would_match_nothing_is_said_at_once(pattern: str) -> None:
+def test_a_pattern_that_cannot_match_is_an_error(pattern: str) -> None:
     with pytest.raises(InputError, match="cannot be matched"):
         PathPatterns([pattern])
 
