@@ -107,7 +107,7 @@ def test_a_likeness_escalates_and_does_not_block(other: dict[str, Any]) -> None:
     ],
     ids=["other words", "other facts", "paraphrase and other facts", "other action", "no facts"],
 )
-def test_what_is_not_alike_is_left_alone(other: dict[str, Any]) -> None:
+def test_dissimilar_requests_stay_below_the_thresholds(other: dict[str, Any]) -> None:
     assert 0.5 < score(FACTS, other) < DEFAULTS.escalate
 
 
@@ -185,7 +185,7 @@ def test_a_request_without_anything_has_no_features() -> None:
     ) == extract_features({})
 
 
-def test_ids_that_differ_in_every_request_are_not_seen() -> None:
+def test_ids_unique_to_a_request_are_not_features() -> None:
     def facts(number: str) -> dict[str, Any]:
         return {
             "request_id": number,
@@ -275,7 +275,7 @@ def test_many_fields_are_cut() -> None:
     assert len(evidence(**{f"flag{number:03}": True for number in range(500)})) == 2 * 128
 
 
-def test_what_is_nested_too_deeply_counts_as_present() -> None:
+def test_a_deeply_nested_value_counts_as_present() -> None:
     nested: Any = "x"
     for _ in range(20):
         nested = {"k": nested}

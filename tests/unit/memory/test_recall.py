@@ -121,7 +121,7 @@ def test_below_every_threshold_nothing_changes(core: Registry) -> None:
     )
 
 
-def test_what_memory_said_before_is_no_change(core: Registry) -> None:
+def test_a_repeated_memory_result_changes_nothing(core: Registry) -> None:
     codes = ("FAILURE_MEMORY_SIMILAR_ESCALATE",)
 
     assert apply_memory(
@@ -169,7 +169,7 @@ def test_an_escalation_without_a_reason_is_not_lifted(core: Registry) -> None:
     assert not apply_memory(Verdict.ESCALATE, [], found(success=1.0), LIFTING, core).changed
 
 
-def test_what_is_allowed_already_stays_as_it_is(core: Registry) -> None:
+def test_an_allowed_verdict_is_not_lifted_again(core: Registry) -> None:
     assert not apply_memory(Verdict.ALLOW, [], found(success=1.0), LIFTING, core).changed
 
 

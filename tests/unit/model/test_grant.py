@@ -48,7 +48,7 @@ def test_a_malformed_one_cannot_be_built(change: dict[str, Any], problem: str) -
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"grant_id": 5}', b"\xff", '{"surprise": 1}'])
-def test_what_is_no_grant_says_so(text: bytes | str) -> None:
+def test_a_malformed_grant_is_an_error(text: bytes | str) -> None:
     with pytest.raises(GrantError, match="not a grant"):
         Grant.from_json(text)
 

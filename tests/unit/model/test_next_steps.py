@@ -106,7 +106,7 @@ def test_a_hard_block_leaves_another_request_a_clean_start_and_the_operator() ->
     assert not any(step.other_model for step in steps.values())
 
 
-def test_what_was_not_judged_can_be_neither_approved_nor_bounded() -> None:
+def test_an_undecided_refusal_can_be_neither_approved_nor_constrained() -> None:
     for advice in (Advice.REQUEST_APPROVAL, Advice.ACCEPT_CONSTRAINTS):
         step = after(refused(advice, RefusalClass.WORKFLOW_BLOCK, decided=False))
         assert (step.retry, step.ask) == (False, HelpSource.OPERATOR)
@@ -115,12 +115,12 @@ def test_what_was_not_judged_can_be_neither_approved_nor_bounded() -> None:
 @pytest.mark.parametrize(
     "advice", sorted(set(Advice) - {Advice.REQUEST_APPROVAL, Advice.ACCEPT_CONSTRAINTS})
 )
-def test_what_was_not_judged_is_otherwise_retried_as_the_advice_says(advice: Advice) -> None:
+def test_an_undecided_refusal_is_otherwise_retried_as_advised(advice: Advice) -> None:
     assert after(refused(advice, decided=False)) == after(refused(advice))
 
 
 @pytest.mark.parametrize("code", [{"code": "MODEL_DECLINED"}, {"parent": "MODEL_DECLINED"}])
-def test_what_a_model_chose_by_itself_another_may_not(code: dict[str, Any]) -> None:
+def test_a_refusal_of_one_model_suggests_another_model(code: dict[str, Any]) -> None:
     step = after(refused(Advice.CHANGE_REQUEST, **code))
 
     assert (step.retry, step.change, step.other_model) == (True, RequiredChange.REQUEST, True)
@@ -145,7 +145,7 @@ def test_a_code_that_allows_refuses_nothing() -> None:
     )
 
 
-def test_what_another_model_served_needs_no_retry() -> None:
+def test_an_answer_served_by_another_model_needs_no_retry() -> None:
     source = RefusalSource(name="anthropic", served_by="a-smaller-model")
     step = after(refused(Advice.USE_OTHER_MODEL, source=source))
 
@@ -309,7 +309,7 @@ def test_every_core_code_has_a_step_that_follows_its_advice(code: ReasonCode) ->
     assert step.retry is may
 
 
-def test_the_default_registry_is_asked_where_none_is_given(
+def test_the_default_registry_is_used_if_none_is_passed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("DEMUR_REGISTRY", raising=False)

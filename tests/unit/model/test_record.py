@@ -70,7 +70,7 @@ def test_it_reads_like_a_dict() -> None:
             pytest.fail("a record matches like a mapping")
 
 
-def test_what_the_mapping_gives_is_a_copy() -> None:
+def test_the_mapping_returns_copies() -> None:
     before = json.dumps(dict(RECORD))
     for name in RECORD:
         value = RECORD[name]
@@ -204,11 +204,11 @@ def test_a_sealed_half_that_somebody_else_wrote_is_an_error_of_ours(sealed: byte
         (Verdict.ESCALATE, False, True),
     ],
 )
-def test_what_does_not_bind_may_go_ahead(verdict: Verdict, enforced: bool, may: bool) -> None:
+def test_an_unenforced_verdict_may_execute(verdict: Verdict, enforced: bool, may: bool) -> None:
     assert make_record(verdict=verdict, enforced=enforced).may_execute is may
 
 
-def test_the_decision_in_a_record_is_the_one_that_was_made() -> None:
+def test_the_decision_in_a_record_equals_the_original() -> None:
     with opened() as gate:
         records = [
             gate.decide(refund()),
@@ -241,7 +241,7 @@ CHANGES: list[Callable[[dict[str, Any]], object]] = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_is_frozen_refuses_every_change(change: Callable[[dict[str, Any]], object]) -> None:
+def test_frozen_json_refuses_every_change(change: Callable[[dict[str, Any]], object]) -> None:
     value = freeze_json({"a": {"deep": [1]}})
     for part in (value, value["a"]):
         with pytest.raises(TypeError, match="a record is immutable"):

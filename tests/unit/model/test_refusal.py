@@ -137,7 +137,7 @@ def test_the_native_signal_travels_verbatim() -> None:
     jsonschema.validate(json.loads(envelope), json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
-def test_a_source_given_as_text_is_its_name() -> None:
+def test_a_source_passed_as_text_is_its_name() -> None:
     assert Refusal.from_code("RCE_RISK", source="shell").source == RefusalSource(name="shell")
 
 
@@ -194,7 +194,7 @@ def test_nothing_that_is_read_is_looser(
 
 
 @given(CODES)
-def test_what_the_registry_says_is_kept_as_it_is(code: str) -> None:
+def test_a_refusal_that_matches_the_registry_is_kept(code: str) -> None:
     refusal = Refusal.from_code(code, "x", evidence={"a": [1]}, decision_id="dec_1", registry=CORE)
 
     assert tighten_to_registry(refusal, registry=CORE) is refusal
@@ -209,7 +209,7 @@ def test_a_forged_denial_is_not_retried() -> None:
     assert not next_step(found).retry
 
 
-def test_a_stricter_claim_is_kept_and_the_registry_named_that_was_asked() -> None:
+def test_a_stricter_claim_is_kept_with_the_label_of_the_local_registry() -> None:
     found = refusal_from_envelope(
         envelope("RATE_LIMIT", refusal_class="HARD_BLOCK", registry="elsewhere 9")
     )
@@ -260,5 +260,5 @@ def test_an_envelope_of_any_size_is_read_without_what_makes_it_large(evidence: A
     "changed",
     [{"evidence": {"a": object()}}, {"code": shared(30)}, {"detail": "x" * 3000}, {"line": "no"}],
 )
-def test_what_is_no_envelope_is_none(changed: dict[str, Any]) -> None:
+def test_a_malformed_envelope_is_none(changed: dict[str, Any]) -> None:
     assert refusal_from_envelope(envelope(**changed)) is None

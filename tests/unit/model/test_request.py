@@ -50,7 +50,7 @@ def test_the_parts_that_demur_reads_are_typed() -> None:
         ({"type": "user"}, None),
     ],
 )
-def test_who_asks_is_named_as_grants_name_them(subject: dict[str, Any], name: str | None) -> None:
+def test_the_requester_is_named_as_in_grants(subject: dict[str, Any], name: str | None) -> None:
     assert Subject(**subject).name == name
     assert read_request({**LEAST, "subject": subject}).requester == name
 
@@ -66,7 +66,7 @@ def test_any_mapping_will_do_and_is_copied(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 5, "action", b"{}", [LEAST], object()])
-def test_what_is_no_mapping_is_no_request(value: Any) -> None:
+def test_a_request_must_be_a_mapping(value: Any) -> None:
     with pytest.raises(InputTypeError, match="a request must be a mapping"):
         read_request(value)
 
@@ -141,7 +141,7 @@ def test_a_large_request_within_the_limit_is_read() -> None:
 
 
 @pytest.mark.parametrize("value", [1e-7, {"é": 1}, 1e300])
-def test_what_the_fast_encoder_writes_otherwise_is_marked(value: Any) -> None:
+def test_a_value_that_the_fast_encoder_spells_differently_is_marked(value: Any) -> None:
     request = read_request(refund(evidence={"x": value}))
 
     assert not request.usual

@@ -28,7 +28,7 @@ def test_a_clock_that_cannot_be_right_is_a_problem(year: int, state: HealthState
     ("free", "state"),
     [(2**25, HealthState.PROBLEM), (2**29, HealthState.WARNING), (2**35, HealthState.OK)],
 )
-def test_a_disk_that_is_nearly_full_is_told(
+def test_a_nearly_full_disk_is_reported(
     free: int, state: HealthState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(free, 0, free))
@@ -41,7 +41,7 @@ def test_a_disk_is_not_looked_for_where_there_is_no_folder() -> None:
     assert list(check_disk(Config(store="gone/demur.db"))) == []
 
 
-def test_what_is_not_installed_says_how_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_names_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("demur.observe.health.find_spec", lambda _: None)
     checks = list(check_extras())
 
@@ -49,7 +49,7 @@ def test_what_is_not_installed_says_how_to(monkeypatch: pytest.MonkeyPatch) -> N
     assert "pip install 'demur[ed25519]'" in checks[0].what
 
 
-def test_without_the_registry_the_policy_is_not_looked_at() -> None:
+def test_without_the_registry_the_policy_is_not_checked() -> None:
     config = Config(registries=("gone.json",))
     names = [check.name for check in check_settings(Path("demur.toml"), config)]
 

@@ -11,7 +11,7 @@ from demur.observe.labels import NONE, OTHER, MetricLabels, iter_refusals, requi
 CORE = MetricLabels(Registry.load())
 
 
-def test_what_is_registered_stays_and_all_else_is_one_value() -> None:
+def test_registered_values_are_labels_and_all_others_are_one_label() -> None:
     assert CORE.code_label("RCE_RISK") == "RCE_RISK"
     assert CORE.code_label("SUCCESS_MEMORY_SIMILAR_ALLOW") == OTHER  # it refuses nothing
     assert CORE.code_label("user-4711") == OTHER
@@ -42,7 +42,7 @@ def test_a_reason_that_no_guard_named_comes_from_where_its_code_belongs() -> Non
     assert [one.surface for one in CORE.iter_reasons(record)] == ["policy", "memory", "policy"]
 
 
-def test_what_demur_itself_decided_comes_from_the_runtime() -> None:
+def test_a_decision_of_the_runtime_has_the_runtime_surface() -> None:
     record = make_record(reason_codes=("RCE_RISK",), basis="runtime")
 
     assert [one.surface for one in CORE.iter_reasons(record)] == ["runtime"]

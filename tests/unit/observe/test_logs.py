@@ -36,7 +36,7 @@ def test_a_gate_logs_one_line_for_each_reason(caplog: pytest.LogCaptureFixture) 
     assert len(record.reason_codes) == 2
 
 
-def test_the_handler_writes_one_line_however_the_detail_is_made() -> None:
+def test_the_handler_writes_one_line_for_any_detail() -> None:
     logger, stream = written()
     log_refusal(logger, Refusal.from_code("SECRET_LEAK", NASTY))
 
@@ -55,7 +55,7 @@ def test_the_handler_leaves_out_what_is_no_refusal() -> None:
 @pytest.mark.parametrize(
     ("prefix", "begins"), [("%(levelname)s ", "ERROR REFUSED: "), ("%(asctime)s ", "2")]
 )
-def test_a_prefix_stands_before_the_line(prefix: str, begins: str) -> None:
+def test_a_prefix_precedes_the_line(prefix: str, begins: str) -> None:
     logger, stream = written(prefix)
     log_refusal(logger, Refusal.from_code("RCE_RISK", "it"), level=logging.ERROR)
 

@@ -76,7 +76,7 @@ def test_decisions_that_could_not_be_stored_have_a_counter_of_their_own() -> Non
     assert value(metrics, "demur_storage_unavailable_total") == 1
 
 
-def test_guards_are_counted_and_the_other_monitor_is_told_as_well() -> None:
+def test_guard_runs_are_counted_and_the_monitor_is_notified() -> None:
     monitor = GuardrailMonitor(clock=lambda: NOON)
     metrics = Metrics(CORE, monitor=monitor)
     metrics.record(activation())

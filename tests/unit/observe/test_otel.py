@@ -72,7 +72,7 @@ def test_an_allowed_decision_has_a_span_and_no_event() -> None:
     assert attributes(desk.span)["refusal.output"] == "ALLOW_EXECUTE"
 
 
-def test_what_nobody_could_judge_is_an_error() -> None:
+def test_a_refusal_by_the_runtime_is_a_span_error() -> None:
     desk = Desk()
     desk.tracing.record_decision(
         make_record(reason_codes=("STORAGE_UNAVAILABLE",), basis="runtime")

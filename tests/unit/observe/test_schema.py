@@ -53,7 +53,9 @@ def test_the_schema_is_one_and_takes_the_built_in_rules() -> None:
         {"extra": 1},
     ],
 )
-def test_what_the_loader_refuses_for_its_form_the_schema_refuses(more: dict[str, object]) -> None:
+def test_the_schema_refuses_malformed_documents_that_the_loader_refuses(
+    more: dict[str, object],
+) -> None:
     assert not VALIDATOR.is_valid(file_of(**more))
 
 

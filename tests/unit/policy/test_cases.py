@@ -63,7 +63,7 @@ def test_a_case_holds_what_was_written() -> None:
     assert case.want == {"verdict": "DENY", "reason_codes": ("RCE_RISK",)}
 
 
-def test_a_finding_is_a_code_or_a_code_and_where_it_was_seen() -> None:
+def test_a_finding_is_a_code_or_a_code_with_a_surface() -> None:
     text = GOOD + "  findings: [RATE_LIMIT, {code: RCE_RISK, surface: skill}, {code: RCE_RISK}]\n"
     [case] = read(text)
 
@@ -72,7 +72,7 @@ def test_a_finding_is_a_code_or_a_code_and_where_it_was_seen() -> None:
     assert case.findings[1].surface is Surface.SKILL
 
 
-def test_what_is_as_wanted_differs_in_nothing() -> None:
+def test_a_matching_case_has_no_differences() -> None:
     assert ran(GOOD)[0].differences == ()
 
 
@@ -194,7 +194,7 @@ def test_a_problem_has_its_place(
     assert (place, problem, help_text) in problems(text)
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     assert len(problems("- {note: one}\n- {note: two, request: {}, want: {verdict: NEVER}}")) == 4
 
 

@@ -139,7 +139,7 @@ FACTS = "one of findings.codes, findings.surfaces, findings.count"
         ),
     ],
 )
-def test_what_is_wrong_has_a_place_and_help(
+def test_a_problem_has_a_location_and_help(
     text: str, where: str, problem: str, help_text: str | None
 ) -> None:
     assert wrong(text) == (f"c:{where}", problem, help_text)
@@ -200,7 +200,7 @@ def test_every_surface_can_be_read() -> None:
         sound(f"{{findings.surfaces: {{contains: {surface}}}}}")
 
 
-def test_a_rule_without_a_condition_is_told_how_to_write_one() -> None:
+def test_a_rule_without_a_condition_gets_help_on_writing_one() -> None:
     rule = SourceItem({}, "c:3:5", {}, [])
 
     assert ConditionReader(CORE).read_condition(rule) == All(())
@@ -208,7 +208,7 @@ def test_a_rule_without_a_condition_is_told_how_to_write_one() -> None:
     assert rule.problems == [("c:3:5", "`if` is missing", help_text)]
 
 
-def test_every_comparison_is_found_wherever_it_stands() -> None:
+def test_every_comparison_is_found_at_any_depth() -> None:
     condition = All((A, Not(AnyOf((B, Not(CODE))))))
 
     assert list(iter_comparisons(condition)) == [A, B, CODE]

@@ -105,7 +105,7 @@ def test_a_finding_alone_leaves_the_default() -> None:
     assert got == Evaluation(Verdict.ESCALATE, ("PII_DETECTED",), (), defaulted=True)
 
 
-def test_everything_is_united_in_order_and_stands_once() -> None:
+def test_effects_of_rules_are_merged_in_order_without_duplicates() -> None:
     first = rule(
         "1",
         Verdict.DENY,
@@ -433,7 +433,7 @@ def test_without_a_usable_action_nothing_is_indexed(built: Built) -> None:
 @pytest.mark.parametrize(
     ("asking", "rest", "indexed"), [(32, 32, True), (31, 33, False), (63, 0, False), (64, 0, True)]
 )
-def test_an_index_is_made_only_where_it_is_worth_it(
+def test_an_index_is_built_only_where_it_pays_off(
     built: Built, asking: int, rest: int, indexed: bool
 ) -> None:
     rules = [{"evidence.a": f"v{n}"} for n in range(asking)]
@@ -443,7 +443,7 @@ def test_an_index_is_made_only_where_it_is_worth_it(
     assert len(built[0]) == (1 + rest if indexed else asking + rest)
 
 
-def test_among_fields_asked_alike_the_choice_is_fixed(built: Built) -> None:
+def test_the_index_field_is_deterministic_among_equals(built: Built) -> None:
     rules = [{"evidence.a": f"v{n}", "subject.b": "w"} for n in range(64)]
     agrees(
         compiled(*rules), {"action": {"type": "x"}, "evidence": {"a": "v1"}, "subject": {"b": "w"}}
@@ -538,7 +538,7 @@ def test_every_combination_of_states_is_judged_by_the_book(
 # --- what is remembered ---------------------------------------------------------------------
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_evaluation_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "_MAX_CACHED_EVALUATIONS", 10)
     one = compiled(*({"evidence.a": {"gt": n}} for n in range(50)))
     for n in range(50):
@@ -581,7 +581,7 @@ def test_the_callers_own_findings_are_never_read() -> None:
     assert agrees(one, {}, [RCE]).matched_rules == ("R0", "R1", "R2")
 
 
-def test_an_unusable_fact_beside_findings_is_named_alone() -> None:
+def test_only_the_unusable_fact_is_named_next_to_findings() -> None:
     one = compiled({"findings.codes": {"contains": "RCE_RISK"}, "evidence.a": {"gt": 1}})
 
     assert agrees(one, {"evidence": {"a": "x"}}, [RCE]).invalid == (
@@ -803,13 +803,13 @@ def test_a_finding_can_only_ever_make_a_condition_hold(
     assert set(before.invalid) <= set(after.invalid)
 
 
-def test_the_registry_is_the_default_one_unless_given() -> None:
+def test_the_default_registry_is_used_unless_one_is_passed() -> None:
     one = CompiledPolicy(policy_of({}))
 
     assert one.evaluate({}, [RCE]).verdict is Verdict.DENY
 
 
-def test_a_rule_that_asks_for_its_action_twice_is_asked_what_the_bucket_left_open() -> None:
+def test_a_rule_with_two_action_conditions_is_evaluated_beyond_its_bucket() -> None:
     one = compiled(
         {"all": [{"action_type": "refund"}, {"action_type": {"in": ["login", "credit"]}}]},
         {"all": [{"action_type": {"in": ["refund", "login"]}}, {"action_type": {"ne": "login"}}]},
@@ -820,7 +820,7 @@ def test_a_rule_that_asks_for_its_action_twice_is_asked_what_the_bucket_left_ope
         agrees(one, {"action": {"type": action}})
 
 
-def test_the_facts_that_were_compared_come_out_beside_the_evaluation() -> None:
+def test_compared_facts_are_returned_with_the_evaluation() -> None:
     one = compiled(
         {"evidence.risk": {"gt": 5}, "evidence.name": "x"},
         {"findings.codes": {"contains": "RCE_RISK"}, "amount_usd": {"gt": 5}},

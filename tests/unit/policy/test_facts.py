@@ -324,7 +324,7 @@ def path_of(path: str = "evidence.x", **ops: Any) -> str | None:
         {"ne": "a", "not_in": (1, 2)},
     ],
 )
-def test_what_no_value_can_satisfy_is_found(ops: dict[str, Any]) -> None:
+def test_an_unsatisfiable_comparison_is_detected(ops: dict[str, Any]) -> None:
     assert path_of(**ops) == "evidence.x"
 
 
@@ -347,7 +347,7 @@ def test_what_no_value_can_satisfy_is_found(ops: dict[str, Any]) -> None:
         {"eq": True, "ne": False},
     ],
 )
-def test_what_some_value_satisfies_passes(ops: dict[str, Any]) -> None:
+def test_a_satisfiable_comparison_passes(ops: dict[str, Any]) -> None:
     assert path_of(**ops) is None
 
 
@@ -455,7 +455,7 @@ def test_a_missing_fact_is_missing_and_an_unusable_one_invalid(operator: str, op
 
 @pytest.mark.parametrize(("operator", "operand"), OPERANDS)
 @pytest.mark.parametrize("fact", [nan, inf, -inf, {}, {"a": 1}, object(), b"red", {1}, [None]])
-def test_what_is_no_usable_value_is_invalid_to_every_operator(
+def test_an_unusable_value_is_invalid_to_every_operator(
     operator: str, operand: Any, fact: Any
 ) -> None:
     assert state(operator, operand, fact) == INVALID

@@ -58,9 +58,7 @@ def read(condition: dict[str, Any]) -> Condition:
         ({"evidence.a": 1}, {}),
     ],
 )
-def test_what_holds_wherever_others_hold_is_seen(
-    known: dict[str, Any], goal: dict[str, Any]
-) -> None:
+def test_an_entailed_condition_is_recognised(known: dict[str, Any], goal: dict[str, Any]) -> None:
     assert entails(split_conjuncts(read(known)), read(goal))
 
 
@@ -84,7 +82,7 @@ def test_what_holds_wherever_others_hold_is_seen(
         ({}, {"evidence.a": 1}),
     ],
 )
-def test_what_may_fail_to_hold_is_not_taken_for_sure(
+def test_a_condition_that_may_fail_is_not_entailed(
     known: dict[str, Any], goal: dict[str, Any]
 ) -> None:
     assert not entails(split_conjuncts(read(known)), read(goal))
@@ -97,7 +95,9 @@ VALUES = (None, 0, 1, 1.5, 2, 3)
 
 @settings(max_examples=examples(300))
 @given(ONE_FIELD | CONDITIONS, ONE_FIELD | CONDITIONS)
-def test_what_is_entailed_holds(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_an_entailed_condition_holds_wherever_the_known_ones_hold(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
     """INVARIANT: what is entailed holds wherever everything known holds."""
     try:
         known, goal = read(one), read(other)
@@ -125,7 +125,7 @@ def test_a_condition_is_the_same_as_itself_turned_round(raw: dict[str, Any]) -> 
 
 @settings(max_examples=examples(300))
 @given(ONE_FIELD | CONDITIONS, ONE_FIELD | CONDITIONS)
-def test_what_is_entailed_pins_no_more_than_what_is_known(
+def test_an_entailed_condition_pins_no_more_than_the_known_ones(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     try:
@@ -290,9 +290,7 @@ def test_requirements_that_each_wait_for_the_other_ask_for_nothing() -> None:
         ("amount_usd", "action.amount", False),
     ],
 )
-def test_an_amount_is_asked_for_by_the_half_that_matters(
-    field: str, asked: str, closed: bool
-) -> None:
+def test_an_amount_check_covers_the_relevant_half(field: str, asked: str, closed: bool) -> None:
     assert (found({field: {"gt": 1}}, {asked: {"missing": True}}) == {}) is closed
 
 

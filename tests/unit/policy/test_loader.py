@@ -169,7 +169,7 @@ def test_a_file_is_read_and_named_in_errors(tmp_path: Path) -> None:
     assert caught.value.where == f"{bad}:1:1"
 
 
-def test_what_is_no_mapping_is_no_policy() -> None:
+def test_a_policy_must_be_a_mapping() -> None:
     assert problems("[]")[0] == "p.yaml:1:1: a policy is a mapping"
 
 
@@ -371,7 +371,7 @@ def test_a_shadow_names_a_code_that_may_be_lifted_and_says_why(
 # --- rules ----------------------------------------------------------------------------------
 
 
-def test_what_a_rule_lacks_is_named() -> None:
+def test_missing_keys_of_a_rule_are_named() -> None:
     assert problems(f"{HEAD}rules:\n  - {{}}") == [
         (
             "p.yaml:5:5: `stage` is missing\n"
@@ -509,7 +509,7 @@ def test_a_stage_has_its_verdicts(stage: str, verdict: str, allowed: str) -> Non
         ),
     ],
 )
-def test_an_allow_carries_no_code_that_stands_against_it(codes: str, want: list[str]) -> None:
+def test_an_allow_rule_carries_no_code_that_contradicts_it(codes: str, want: list[str]) -> None:
     found = problems(rule(then=f"{{verdict: ALLOW, reason_codes: {codes}}}", stage="ALLOW_PATHS"))
 
     assert found == [f"p.yaml:{problem}" for problem in want]
@@ -524,7 +524,7 @@ def test_an_allow_may_carry_a_soft_code_with_constraints_or_a_code_that_allows()
         assert load(rule(then=then, stage="ALLOW_PATHS")).rules[0].then.verdict is Verdict.ALLOW
 
 
-def test_a_rule_id_stands_once() -> None:
+def test_a_rule_id_is_unique() -> None:
     text = rule(more=rule().partition("rules:\n")[2])
 
     assert problems(text) == ["p.yaml:9:5: rule `R` appears twice\n  help: also at p.yaml:5:5"]

@@ -178,7 +178,7 @@ def test_an_import_decides_as_the_peer_or_says_where_not(
     assert got.matched_rules == matched
 
 
-def test_what_differs_is_remarked_in_the_order_of_lines() -> None:
+def test_diagnostics_are_in_line_order() -> None:
     text = json.dumps(ORDINARY, indent=1)
     imported = import_policy(text, "p.yml", registry=CORE)
     lines = [int(diagnostic.where.split(":")[1]) for diagnostic in imported.diagnostics]
@@ -209,7 +209,7 @@ def test_a_policy_without_differences_needs_no_remarks() -> None:
     assert imported.diagnostics[0].rule == "A"
 
 
-def test_rules_of_one_name_are_told_apart() -> None:
+def test_rules_with_one_name_are_renamed() -> None:
     again = rule("A", "ESCALATIONS", "ESCALATE", "APPROVAL_REQUIRED")
     imported = carried(policy(again, again, again))
 
@@ -288,7 +288,7 @@ def test_an_advisory_policy_stays_one_and_no_longer_binds() -> None:
     assert kinds(imported) == ["mode"]
 
 
-def test_what_the_peer_never_reads_is_said() -> None:
+def test_keys_that_lumyn_never_reads_are_reported() -> None:
     imported = carried(policy(thresholds={"a": 1}, extensions={}, notes="x"))
 
     assert [(diagnostic.kind, diagnostic.message) for diagnostic in imported.diagnostics] == [
@@ -314,14 +314,14 @@ def test_what_the_peer_never_reads_is_said() -> None:
         (json.dumps(policy(defaults={"default_reason_code": ""})), "`default_reason_code` must be"),
     ],
 )
-def test_what_is_no_policy_of_the_peer_is_refused(text: str, problem: str) -> None:
+def test_a_document_that_is_not_a_lumyn_policy_is_refused(text: str, problem: str) -> None:
     with pytest.raises(PolicyError) as caught:
         import_policy(text, "p.yml", registry=CORE)
 
     assert problem in str(caught.value)
 
 
-def test_every_problem_of_the_head_is_told_at_once() -> None:
+def test_every_problem_of_the_head_is_reported_at_once() -> None:
     with pytest.raises(PolicyError) as caught:
         import_policy("{}", "p.yml", registry=CORE)
 
@@ -363,7 +363,7 @@ def test_evidence_that_may_be_left_out_is_named() -> None:
     assert "`evidence.order` of `support.refund`" in said[2].message, "`ticket` is asked for"
 
 
-def test_it_is_asked_for_if_the_operator_wants_so() -> None:
+def test_missing_evidence_becomes_a_requirement_if_configured() -> None:
     imported = carried(OPEN, require_evidence=True)
     made = parse_policy(imported.text, registry=CORE)
     asking = {one.id: one.then.missing for one in made.rules if one.id.startswith("NEEDS")}
@@ -562,7 +562,7 @@ def test_a_rule_is_not_left_out_for_a_blank_code() -> None:
         ("ALLOW_PATHS", "ALLOW", "ALLOW_PATHS", "ALLOW", []),
     ],
 )
-def test_a_rule_stands_where_its_verdict_may_stand(
+def test_a_rule_moves_to_a_stage_that_permits_its_verdict(
     stage: str, verdict: str, to: str, then: str, said: list[str]
 ) -> None:
     draft, diagnostics = carry(written(stage=stage, then={"verdict": verdict}))
@@ -604,7 +604,7 @@ def test_queries_become_what_is_missing() -> None:
     assert rule_kinds(diagnostics) == ["words-left-out"]
 
 
-def test_what_a_condition_finds_missing_need_not_be_said_again() -> None:
+def test_evidence_that_a_condition_finds_missing_is_not_repeated() -> None:
     raw = written(**{"if": {"evidence.a_is": None}})
     raw["then"]["queries"] = [{"field": "evidence.a", "question": "What a?"}]
 

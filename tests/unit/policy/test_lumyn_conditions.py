@@ -65,7 +65,7 @@ def test_when_if_and_all_stand_together_flat() -> None:
     }
 
 
-def test_what_cannot_stand_twice_in_a_mapping_stands_apart() -> None:
+def test_a_repeated_key_moves_to_an_all_group() -> None:
     got = condition(if_={"evidence.a_is": 1}, if_all=[{"evidence.a_is": 1}, {"evidence.a_is": 2}])
 
     assert got == {"evidence.a": 1, "all": [{"evidence.a": 2}]}
@@ -124,7 +124,7 @@ def test_a_list_of_several_kinds_is_one_list_for_each() -> None:
     }
 
 
-def test_the_same_group_stands_once() -> None:
+def test_a_repeated_group_is_written_once() -> None:
     twice = [{"evidence.a_ne": 1}, {"evidence.a_ne": 1}]
 
     assert list(condition(if_all=twice)) == ["any"]
@@ -149,7 +149,9 @@ def test_actions_in_a_list_count_here() -> None:
         ("evidence.a_in", "x", {"evidence.a": {"in": ["x"]}}),
     ],
 )
-def test_what_the_peer_never_matches_is_said(key: str, value: Any, want: dict[str, Any]) -> None:
+def test_a_condition_that_lumyn_never_matches_is_reported(
+    key: str, value: Any, want: dict[str, Any]
+) -> None:
     for allows in (True, False):
         got, diagnostics = ask(allows=allows, if_={key: value})
         [diagnostic] = [
@@ -194,7 +196,7 @@ def test_an_alternative_that_never_held_allows_nothing_new() -> None:
         ({"when": {"action_type_in": [5]}}, "`action_type` is compared with a text"),
     ],
 )
-def test_what_has_no_form_here_is_refused(rule: dict[str, Any], problem: str) -> None:
+def test_an_untranslatable_condition_is_refused(rule: dict[str, Any], problem: str) -> None:
     with pytest.raises(UntranslatableError) as caught:
         ask(**rule)
 

@@ -93,7 +93,7 @@ def test_unusable_evidence_never_opens_a_block(risk: Any) -> None:
 
 
 @pytest.mark.parametrize("evidence", [{}, {"chargeback_risk": None}, None])
-def test_absent_evidence_is_asked_for_by_a_requirement(evidence: Any) -> None:
+def test_a_requirement_reports_missing_evidence(evidence: Any) -> None:
     rules = [
         rule(
             "REQUIREMENTS",
@@ -239,7 +239,7 @@ def test_a_rule_id_names_one_rule() -> None:
 
 
 @pytest.mark.parametrize("place", ["top", "rule", "condition"])
-def test_a_key_stands_once(place: str) -> None:
+def test_a_duplicate_key_is_refused(place: str) -> None:
     text = json.dumps({**HEAD, "rules": [block({"evidence.a": {"gt": 1}})]})
     doubled = {
         "top": text.replace('"policy_id"', '"policy_id": "q", "policy_id"'),

@@ -37,7 +37,7 @@ def test_a_diagnostic_is_about_the_rule_that_is_read_or_the_one_that_is_named() 
     ]
 
 
-def test_what_holds_for_the_whole_policy_is_said_once() -> None:
+def test_a_policy_wide_diagnostic_is_reported_once() -> None:
     first, second, both = ImportDiagnostics("R1"), ImportDiagnostics("R2"), ImportDiagnostics()
     for place, diagnostics in (("p:1:1", first), ("p:2:1", second)):
         diagnostics.add("rates", place, "money")
@@ -99,7 +99,7 @@ def test_a_rule_is_written_as_people_write_it() -> None:
     )
 
 
-def test_what_does_not_fit_on_a_line_stands_on_several() -> None:
+def test_a_long_value_is_split_over_lines() -> None:
     missing = tuple(f"evidence.a_rather_long_name_{number}" for number in range(4))
     text = render_policy(draft(rule({}, missing=missing)))
 
@@ -113,7 +113,7 @@ def test_a_policy_without_rules_and_code_can_be_written() -> None:
     assert "defaults: { verdict: ALLOW }\n\nrules: []\n" in text
 
 
-def test_a_diagnostic_stands_where_it_applies_and_cannot_leave_its_comment() -> None:
+def test_a_diagnostic_is_a_comment_at_its_rule_and_stays_inside_it() -> None:
     diagnostics = [
         ImportDiagnostic("rates", ImportLevel.WARNING, "p:1:1", "word " * 40, None, None),
         ImportDiagnostic("moved", ImportLevel.NOTE, "p:2:1", "line\nbreak: yes", None, "R"),

@@ -20,7 +20,7 @@ def pre_tool_use(decision: str, reason: str = "") -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **answer}}
 
 
-def test_a_denied_call_and_one_to_be_asked_about() -> None:
+def test_deny_and_ask_decisions_have_their_codes() -> None:
     denied = normalized(pre_tool_use("deny", "not in this folder"))
     asked = normalized(pre_tool_use("ask"))
 

@@ -139,7 +139,7 @@ def test_the_native_reason_has_one_code(row: Row) -> None:
 
 
 @rows
-def test_litellm_keeps_the_reason_beside_its_one_word(row: Row) -> None:
+def test_litellm_keeps_the_reason_next_to_its_finish_reason(row: Row) -> None:
     assert code_of(litellm(row)) == row.code
 
 

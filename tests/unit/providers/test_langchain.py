@@ -152,7 +152,7 @@ def test_personal_data_that_matched_is_not_carried_on() -> None:
         ({"type": "reject", "invoice": 3}, None),
     ],
 )
-def test_what_a_person_decided_about_a_tool_call(
+def test_a_human_decision_on_a_tool_call_has_its_code(
     decision: dict[str, Any], code: str | None
 ) -> None:
     assert code_of(decision) == code

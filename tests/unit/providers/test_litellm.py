@@ -90,7 +90,7 @@ def test_each_exception_has_its_code(name: str, code: str) -> None:
     ],
     ids=["fields", "body", "bare"],
 )
-def test_what_azure_said_is_still_there(fields: dict[str, Any]) -> None:
+def test_azure_filter_results_are_read_through_litellm(fields: dict[str, Any]) -> None:
     results = {
         "violence": {"filtered": True, "severity": "high"},
         "hate": {"filtered": False, "severity": "low"},
@@ -108,7 +108,7 @@ def test_what_azure_said_is_still_there(fields: dict[str, Any]) -> None:
     assert refusal.evidence == {"via": "litellm", "category": "violence"}
 
 
-def test_what_azure_said_is_found_behind_the_exception() -> None:
+def test_azure_filter_results_are_read_from_the_exception_context() -> None:
     inner = {"content_filter_result": {"hate": {"filtered": True, "severity": "high"}}}
     body = {"code": "content_filter", "message": "filtered", "innererror": inner}
     raised = error(MODULE, "ContentPolicyViolationError", "filtered", status_code=400)

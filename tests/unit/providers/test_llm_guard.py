@@ -25,7 +25,7 @@ def code_of(obj: Any) -> str | None:
         ("JSON", None),
     ],
 )
-def test_the_scanner_that_said_no_decides(scanner: str, code: str | None) -> None:
+def test_the_failed_scanner_decides_the_code(scanner: str, code: str | None) -> None:
     scanned = ("text", {scanner: False, "Language": True}, {scanner: 0.9, "Language": 0.0})
 
     assert code_of(scanned) == code

@@ -48,7 +48,7 @@ def test_the_category_that_was_filtered_decides() -> None:
     assert refusal.evidence == {"via": "microsoft_agents", "category": "self_harm"}
 
 
-def test_what_was_only_detected_leaves_the_block_unexplained() -> None:
+def test_a_detected_but_unfiltered_category_does_not_explain_the_block() -> None:
     raised = error(
         KERNEL,
         "ContentFilterAIException",

@@ -97,7 +97,7 @@ def test_a_path_says_how_a_value_was_reached() -> None:
     assert repr(node) == "<Node .>"
 
 
-def test_what_is_not_there_is_absent_all_the_way_down() -> None:
+def test_a_missing_node_is_absent_at_any_depth() -> None:
     assert not Node({"a": None})["a"]["b"]["c"]
     assert list(Node("text")) == []
     assert list(Node({"a": 1})) == []
@@ -177,7 +177,7 @@ def test_looking_ends(budget: int, width: int, how: str) -> None:
     assert steps <= budget
 
 
-def test_what_is_spared_is_there_for_the_next() -> None:
+def test_released_budget_can_be_spent() -> None:
     budget = ReadBudget(100)
     budget.reserve()
     with pytest.raises(ResponseTooLargeError):
@@ -197,7 +197,7 @@ def test_a_long_text_costs_more_than_a_short_one() -> None:
         _ = Node("x" * 20_000, budget=budget).text
 
 
-def test_what_is_read_beside_a_node_is_on_its_account() -> None:
+def test_a_derived_node_spends_the_same_budget() -> None:
     budget = ReadBudget(1)
     beside = Node({}, budget=budget).derive({"a": 1}, "body")
 
@@ -224,7 +224,7 @@ class Model:
         return "made"
 
 
-def test_names_that_are_not_there_are_not_asked_for() -> None:
+def test_missing_attributes_are_not_invented() -> None:
     bare, more = Model(kept=1), Model(__pydantic_extra__={"extra": "here"})
 
     assert Node(bare)["kept"].number == 1
@@ -248,7 +248,7 @@ class Own:
         return object.__getattribute__(self, name) if name[0] == "_" else f"given {name}"
 
 
-def test_objects_that_answer_for_themselves_are_asked() -> None:
+def test_objects_with_their_own_getattr_are_read() -> None:
     assert Node(Lazy())["anything"].text == "made up anything"
     assert Node(Own())["anything"].text == "given anything"
 
@@ -306,7 +306,7 @@ def test_plain_values_stay_as_they_are(raw: Any, value: Any) -> None:
 
 
 @pytest.mark.parametrize("raw", [float("nan"), float("inf"), 2**80, "x" * 5000, "\ud800"])
-def test_what_cannot_be_kept_is_said(raw: Any) -> None:
+def test_a_value_that_does_not_fit_is_marked_as_cut(raw: Any) -> None:
     assert to_bounded_json(raw).cut
 
 

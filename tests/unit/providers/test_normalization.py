@@ -11,7 +11,7 @@ from demur.providers.event_streams import stored_events
 from demur.providers.node import Node
 from demur.providers.normalization import StreamReader, normalize, read_batch_line, read_signal
 from demur.providers.readers import READERS, load_readers
-from demur.providers.signals import Signal, SignalOutcome, list_systems, strongest_signal
+from demur.providers.signals import Signal, SignalOutcome, list_systems, max_signal
 
 DECLINED = {"choices": [{"message": {"refusal": "No."}, "finish_reason": "stop"}]}
 FILTERED = {"error": {"code": "content_filter", "message": "x"}}
@@ -40,7 +40,7 @@ def test_the_exception_of_the_parsing_helper_is_a_refusal() -> None:
     assert code_of(ContentFilterFinishReasonError(SimpleNamespace(**DECLINED))) == "MODEL_DECLINED"
 
 
-def test_what_lies_behind_an_exception_is_read() -> None:
+def test_the_cause_and_context_of_an_exception_are_read() -> None:
     outer = RuntimeError("the agent failed")
     outer.__cause__ = ApiError(FILTERED)
     assert code_of(outer) == "FILTERED_UNSPECIFIED"
@@ -90,7 +90,7 @@ def test_a_refusal_beats_what_broke() -> None:
     assert code_of(both) == "MODEL_DECLINED"
 
 
-def test_what_was_only_seen_is_a_signal_and_no_refusal() -> None:
+def test_a_detection_without_a_block_is_a_signal_and_not_a_refusal() -> None:
     given = {"results": [{"flagged": True, "categories": {"violence": True}}]}
     signal = read_signal(given)
     assert signal
@@ -106,7 +106,7 @@ def test_a_long_native_value_is_cut_and_says_so() -> None:
     assert refusal.evidence["native_cut"] is True
 
 
-def test_a_given_registry_is_named() -> None:
+def test_the_refusal_names_the_registry_passed_in() -> None:
     registry = Registry.load()
     refusal = normalize(DECLINED, registry=registry)
     assert refusal
@@ -143,7 +143,7 @@ class SessionTurnError:
         self.message = "m"
 
 
-def test_an_error_of_a_session_stands_alone() -> None:
+def test_a_session_error_is_normalized_on_its_own() -> None:
     assert code_of(SessionTurnError()) == "CONTENT_CYBER"
 
 
@@ -156,10 +156,10 @@ def test_a_moderation_category_is_known_by_the_name_of_its_attribute() -> None:
 def test_among_equals_the_first_signal_wins() -> None:
     soft = Signal("a", "p", 1, "MODEL_DECLINED", refusal_class=RefusalClass.SOFT_BLOCK)
     hard = soft._replace(name="h", refusal_class=RefusalClass.HARD_BLOCK)
-    assert strongest_signal([soft, soft._replace(name="b"), None]) == soft
-    assert strongest_signal([soft, hard]) == hard
-    assert strongest_signal([hard._replace(outcome=SignalOutcome.NOT_JUDGED), soft]) == soft
-    assert strongest_signal([]) is None
+    assert max_signal([soft, soft._replace(name="b"), None]) == soft
+    assert max_signal([soft, hard]) == hard
+    assert max_signal([hard._replace(outcome=SignalOutcome.NOT_JUDGED), soft]) == soft
+    assert max_signal([]) is None
 
 
 def shared_in_itself() -> dict[str, Any]:
@@ -191,7 +191,7 @@ class BreaksOff(list[Any]):
     ],
     ids=["shared", "endless", "long words", "lines"],
 )
-def test_what_cannot_be_read_to_its_end_was_not_judged(given: Any) -> None:
+def test_a_response_too_large_to_read_is_undecided(given: Any) -> None:
     refusal = normalize(given)
 
     assert refusal
@@ -555,12 +555,12 @@ def test_a_refusal_part_without_words_refuses_already() -> None:
 
 
 @pytest.mark.parametrize("event", [None, "", "data: [DONE]", ": ping", b"\xff", 3, [], object()])
-def test_what_is_no_event_changes_nothing(event: Any) -> None:
+def test_an_unknown_event_changes_nothing(event: Any) -> None:
     assert read([event, *CHAT]) == "MODEL_DECLINED"
 
 
 @pytest.mark.parametrize("given", ["words", "two\nlines", [], (1, 2), (400, {}), {}, None])
-def test_what_is_no_stream_has_no_events(given: Any) -> None:
+def test_a_non_stream_has_no_events(given: Any) -> None:
     assert stored_events(given) is None
 
 

@@ -69,7 +69,7 @@ def test_the_code_is_the_policy_s_own_if_it_supplies_one(
         {"jsonrpc": "2.0", "id": 1, "result": {"allow": False}},
     ],
 )
-def test_what_denies_nothing_is_no_refusal(decision: dict[str, Any]) -> None:
+def test_a_decision_that_denies_nothing_is_not_a_refusal(decision: dict[str, Any]) -> None:
     assert normalize(decision) is None
 
 

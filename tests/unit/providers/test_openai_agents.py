@@ -69,7 +69,7 @@ def test_a_tripwire_without_a_code_is_a_policy_violation(name: str, surface: str
         ({"reason_code": "SECRET_LEAK", "score": 0.9}, "SECRET_LEAK"),
     ],
 )
-def test_what_the_guardrail_left_in_the_output_info_decides(output_info: Any, code: str) -> None:
+def test_the_output_info_of_a_guardrail_decides_the_code(output_info: Any, code: str) -> None:
     refusal = normalized(tripwire("InputGuardrailTripwireTriggered", output_info))
 
     assert refusal.code == code

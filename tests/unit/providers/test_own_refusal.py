@@ -37,7 +37,7 @@ PROBLEM = {"type": "urn:demur:code:RCE_RISK", "title": "Remote code execution", 
     ],
     ids=["object", "mapping", "json", "member", "http", "problem", "json-rpc", "exception"],
 )
-def test_a_refusal_comes_back_as_it_was_made(obj: Any) -> None:
+def test_a_demur_refusal_object_is_returned_unchanged(obj: Any) -> None:
     assert normalize(obj) == REFUSAL
 
 
@@ -46,7 +46,7 @@ def test_a_refusal_comes_back_as_it_was_made(obj: Any) -> None:
     [to_mcp(REFUSAL), to_mcp_denial(REFUSAL, request_id=1), to_problem(REFUSAL)],
     ids=["mcp", "mcp denial", "problem"],
 )
-def test_what_is_emitted_whole_is_read_whole(emitted: Any) -> None:
+def test_an_emitted_envelope_is_read_completely(emitted: Any) -> None:
     assert normalize(emitted) == REFUSAL
 
 
@@ -59,7 +59,7 @@ def test_what_is_emitted_whole_is_read_whole(emitted: Any) -> None:
         {"output": [{"type": "message", "content": [to_openai_part(REFUSAL)]}]},
     ],
 )
-def test_what_is_emitted_as_a_line_is_read_by_its_code(emitted: Any) -> None:
+def test_an_emitted_line_is_read_by_its_code(emitted: Any) -> None:
     found = normalize(emitted)
 
     assert found is not None

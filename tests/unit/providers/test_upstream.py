@@ -39,7 +39,7 @@ def test_no_word_means_two_things_to_two_providers() -> None:
     ids=lambda f: f.__name__,
 )
 @pytest.mark.parametrize("nothing", [None, 7, [], {}])
-def test_what_is_no_word_says_nothing(read: Any, nothing: Any) -> None:
+def test_a_value_without_text_carries_no_refusal(read: Any, nothing: Any) -> None:
     assert read("litellm", Node(nothing)) is None
 
 
@@ -136,7 +136,7 @@ def test_a_code_of_another_organisation_keeps_what_its_envelope_says() -> None:
     assert found.refusal.refusal_class == "WORKFLOW_BLOCK"
 
 
-def test_what_contradicts_itself_or_cannot_travel_is_no_envelope() -> None:
+def test_a_contradictory_or_unserializable_envelope_is_ignored() -> None:
     assert find_own_refusal("mcp", Node(envelope(line="REFUSED: RCE_RISK: other"))) is None
     assert find_own_refusal("mcp", Node(envelope(evidence={"x": object()}))) is None
     allowing = envelope(
@@ -183,7 +183,7 @@ def test_words_that_refuse_may_end_in_the_line() -> None:
     assert find_own_refusal("nemo", Node(text)) is None
 
 
-def test_what_a_tool_returned_is_read_by_its_envelope_alone() -> None:
+def test_a_tool_result_is_read_only_by_its_envelope() -> None:
     assert find_envelope("mcp", Node("REFUSED: RCE_RISK: eval")) is None
     assert find_envelope("mcp", Node({"refusal": "REFUSED: RCE_RISK: eval"})) is None
     found = find_envelope("mcp", Node({"refusal": envelope()}))
@@ -255,10 +255,10 @@ def test_an_exception_is_known_by_the_classes_above_it_too() -> None:
     assert found.to_signal().native == "ContentPolicyViolationError"
 
 
-def test_what_is_no_exception_was_not_raised() -> None:
+def test_only_an_exception_matches_an_exception_rule() -> None:
     assert match_exception("litellm", shape_of({"type": "ContentPolicyViolationError"})) is None
     assert match_exception("litellm", shape_of(KeyError("x"))) is None
 
 
-def test_what_was_not_said_is_left_out() -> None:
+def test_missing_values_are_dropped() -> None:
     assert drop_missing({"a": None, "b": 0, "c": ""}) == {"b": 0, "c": ""}

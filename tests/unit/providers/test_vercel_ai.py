@@ -30,7 +30,7 @@ def code_of(obj: Any) -> str | None:
         ),
     ],
 )
-def test_a_filtered_result_is_read_by_what_the_provider_said(
+def test_a_filtered_result_is_read_by_its_provider_metadata(
     more: dict[str, Any], code: str
 ) -> None:
     assert code_of({"text": "", "finishReason": "content-filter", **more}) == code

@@ -42,7 +42,7 @@ def test_a_model_s_own_stop_reason_hides_no_guardrail(body: dict[str, Any]) -> N
         {"sensitiveInformationPolicy": {**MASK, "newThings": [{"action": "BLOCKED"}]}},
     ],
 )
-def test_a_mask_beside_a_check_that_nobody_knows_counts_as_blocked(more: dict[str, Any]) -> None:
+def test_a_mask_next_to_an_unknown_check_counts_as_blocked(more: dict[str, Any]) -> None:
     assert code_of(guarded(sensitiveInformationPolicy=MASK)) is None
     metrics = {"guardrailProcessingLatency": 3}
     assert code_of(guarded(sensitiveInformationPolicy=MASK, invocationMetrics=metrics)) is None
@@ -102,7 +102,7 @@ def test_a_reason_of_the_provider_does_not_hide_the_words_of_a_refusal() -> None
         ({"type": "invalid_request_error", "message": "blocked by guardrail"}, True),
     ],
 )
-def test_a_guardrail_that_broke_is_told_from_one_that_refused(
+def test_a_broken_guardrail_is_distinguished_from_a_refusal(
     body: dict[str, str], decided: bool
 ) -> None:
     refusal = normalize((403, {"object": "error", **body}))
@@ -227,5 +227,5 @@ def test_an_ordinary_failure_is_no_refusal(given: Any) -> None:
         ((403, {"error": {"code": "AccessBlockedByContentSafety"}}), "FILTERED_UNSPECIFIED"),
     ],
 )
-def test_what_looks_alike_and_refuses_still_does(given: Any, code: str) -> None:
+def test_similar_responses_that_refuse_are_refusals(given: Any, code: str) -> None:
     assert code_of(given) == code

@@ -107,7 +107,7 @@ def test_a_sealed_part_that_cannot_be_read_or_was_erased_is_no_obstacle() -> Non
         assert make_case(msgspec.structs.replace(found, sealed=sealed)).evidence == {}
 
 
-def test_a_decision_by_a_code_unknown_here_is_still_told() -> None:
+def test_a_decision_with_an_unknown_code_still_has_a_case() -> None:
     decided = Decision(
         verdict=Verdict.DENY,
         reason_codes=("RATE_LIMIT", "acme.example/X"),
@@ -141,7 +141,7 @@ def test_an_audience_goes_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"), [("end-user", "did you mean `end_user`?"), ("cat", "one of end_user, agent")]
 )
-def test_an_unknown_audience_is_told(name: str, hint: str) -> None:
+def test_an_unknown_audience_is_an_error(name: str, hint: str) -> None:
     with pytest.raises(InputError, match="unknown audience") as caught:
         parse_audience(name)
 
@@ -178,6 +178,6 @@ def test_a_record_comes_back_with_its_personal_part() -> None:
         ({"schema_version": "refusal.v1"}, "object missing required field"),
     ],
 )
-def test_what_is_none_of_them_is_told(value: dict[str, object], problem: str) -> None:
+def test_an_unsupported_source_is_an_error(value: dict[str, object], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         parse_compose_source(value)

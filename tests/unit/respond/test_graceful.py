@@ -76,7 +76,7 @@ def test_a_soft_block_states_the_limits_that_make_it_possible() -> None:
     assert words.next_step is Advice.ACCEPT_CONSTRAINTS
 
 
-def test_what_runs_within_limits_says_so() -> None:
+def test_an_action_within_limits_asks_to_start() -> None:
     decided = make_decision(Verdict.ALLOW, ["DESTRUCTIVE_ACTION"], constraints=["dry_run"])
 
     assert render(decided).endswith("Shall I start?")
@@ -156,7 +156,7 @@ def test_the_persona_keeps_its_name() -> None:
     assert "Milo" not in render(source, persona="Milo {x}")
 
 
-def test_a_wait_is_told_in_the_language_of_the_reader() -> None:
+def test_a_wait_is_stated_in_the_language_of_the_reader() -> None:
     source = Refusal.from_code("RATE_LIMIT", evidence={"retry_after": 12.2})
 
     assert "for 13 seconds," in render(source)
@@ -192,7 +192,7 @@ def test_an_operator_reads_words_and_facts() -> None:
     assert 'evidence: {"target":"/srv/data","command":"rm"}' in text
 
 
-def test_unknown_slots_are_told() -> None:
+def test_unknown_slots_are_an_error() -> None:
     with pytest.raises(InputError, match="unknown slot `concen`") as caught:
         compose(DELETE, slots={"concen": "x"})
 
@@ -215,7 +215,7 @@ def test_at_most_a_dozen_things_are_listed_and_each_once() -> None:
     assert len(compose(decided).missing) == 12
 
 
-def test_what_cannot_be_named_is_still_counted() -> None:
+def test_a_missing_item_with_an_unsafe_name_is_still_counted() -> None:
     source = Refusal.from_code(
         "CONTEXT_MISSING", evidence={"missing": ["[x](https://y)", "order_id"]}
     )
@@ -276,7 +276,7 @@ def test_operators_get_the_whole_record_and_the_words() -> None:
     assert seen["code"] == "RCE_RISK"
 
 
-def test_an_unknown_audience_is_told() -> None:
+def test_a_view_for_an_unknown_audience_is_an_error() -> None:
     with pytest.raises(InputError, match="unknown audience `everyone`"):
         view(LIMITED, "everyone")
 
@@ -380,7 +380,7 @@ def complaints(source: ComposeSource, locale: str, **settings: Any) -> list[str]
     return [f"{words.template}: {problem.rule}: {problem.message}" for problem in found]
 
 
-def test_every_template_of_every_locale_is_said() -> None:
+def test_the_samples_cover_every_template_of_every_locale() -> None:
     said = {(sample.refusal.locale, sample.refusal.template) for sample in render_samples()}
     books = builtin_templates().by_locale
 
@@ -393,7 +393,7 @@ def test_every_template_of_every_locale_reads_well() -> None:
 
 
 @pytest.mark.parametrize("locale", BUILTIN_LOCALES)
-def test_what_is_missing_and_what_limits_it_reads_well(locale: str) -> None:
+def test_texts_with_missing_items_and_constraints_pass_the_linter(locale: str) -> None:
     for entry in REFUSING:
         workflow = entry.refusal_class is RefusalClass.WORKFLOW_BLOCK
         decided = make_decision(

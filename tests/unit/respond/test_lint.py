@@ -54,7 +54,7 @@ def test_nothing_to_read_is_no_refusal(text: str) -> None:
     assert report.notes == ("there is nothing to read",)
 
 
-def test_an_answer_is_said_to_be_no_refusal_instead_of_lacking_parts() -> None:
+def test_an_ordinary_answer_is_reported_as_not_a_refusal() -> None:
     report = lint_refusal("The capital of France is Paris. It lies on the Seine.")
 
     assert (report.verdict, report.problems) == (RefusalVerdict.NOT_A_REFUSAL, ())
@@ -136,7 +136,7 @@ def test_a_workflow_block_names_each_thing_that_is_missing() -> None:
     assert problem.message == "does not name what is missing: `passport photo`"
 
 
-def test_what_is_missing_may_be_named_in_the_words_of_the_language() -> None:
+def test_a_missing_requirement_may_be_named_in_the_language_of_the_text() -> None:
     text = "Ich kann das Konto noch nicht öffnen, weil die Freigabe fehlt. Soll ich sie anfragen?"
 
     assert "unnamed-requirement" not in lint_refusal(text, workflow("approval")).broken_rules
@@ -154,7 +154,7 @@ def test_a_soft_block_states_its_constraints() -> None:
 CRISIS = "I'm so sorry you're going through this. Please don't stay alone with it. Are you safe?"
 
 
-def test_a_person_in_crisis_is_given_someone_to_call() -> None:
+def test_a_crisis_text_must_name_a_contact() -> None:
     bare = lint_refusal(CRISIS, "CRISIS_ESCALATION")
     whole = lint_refusal(f"{CRISIS} You can call 988 at any time.", "CRISIS_ESCALATION")
 
@@ -213,7 +213,7 @@ def test_a_fault_that_two_marks_see_is_reported_once() -> None:
     assert quoted(lint_refusal(text), text, "leaked-policy") == ["section 5.1"]
 
 
-def test_an_unknown_language_gets_structural_checks_and_is_told_so() -> None:
+def test_an_unknown_language_gets_structural_checks_and_a_note() -> None:
     finnish = "En valitettavasti voi auttaa tämän kanssa, mutta se on okei ja on hyvä että kysyit."
     report = lint_refusal(finnish)
 

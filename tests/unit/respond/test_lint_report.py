@@ -18,7 +18,7 @@ PAGE = (Path(__file__).parents[3] / "docs/how-to/lint-refusals.md").read_text(en
 
 
 @pytest.mark.parametrize("rule", LINT_RULES)
-def test_each_rule_stands_on_its_page_with_its_verdict(rule: str) -> None:
+def test_the_docs_page_lists_each_rule_with_its_verdict(rule: str) -> None:
     said = LINT_RULES[rule].message or "lacks one of the five parts; says which"
 
     assert f"| `{rule}` | {said} | {LINT_RULES[rule].verdict} |" in PAGE

@@ -38,14 +38,14 @@ def duration(value: object) -> str | None:
         (90000, "25 hours"),
     ],
 )
-def test_a_wait_is_told_in_the_clearest_unit(seconds: object, said: str) -> None:
+def test_a_wait_is_stated_in_the_clearest_unit(seconds: object, said: str) -> None:
     assert duration(seconds) == said
 
 
 @pytest.mark.parametrize(
     "value", [0, -1, True, None, "soon", "nan", float("nan"), float("inf"), 10**9, [1]]
 )
-def test_what_is_no_wait_is_left_out(value: object) -> None:
+def test_an_invalid_wait_is_left_out(value: object) -> None:
     assert duration(value) is None
 
 
@@ -74,7 +74,7 @@ def test_slots_of_a_text_are_found_and_filled() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "}", "{}", "{0}", "{a.b}", "{a!r}", "{a:>9}", "{a[0]}"])
-def test_a_brace_that_is_no_slot_is_told(text: str) -> None:
+def test_a_brace_that_is_not_a_slot_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         list(slot_names(text))
 
@@ -117,7 +117,7 @@ def test_a_phrase_of_any_script_passes(text: str) -> None:
         None,
     ],
 )
-def test_what_is_no_phrase_is_left_out(text: object) -> None:
+def test_an_unsafe_phrase_is_left_out(text: object) -> None:
     assert clean_phrase(text) is None
 
 

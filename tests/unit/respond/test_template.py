@@ -52,7 +52,7 @@ def test_how_a_locale_is_written(text: str, is_one: bool) -> None:
         ("reason", " a", "begins or ends with a space"),
     ],
 )
-def test_a_part_of_the_wrong_form_is_told(part: str, text: str, problem: str) -> None:
+def test_a_part_of_the_wrong_form_is_reported(part: str, text: str, problem: str) -> None:
     found = find_text_problem(part, text)
 
     assert found is not None

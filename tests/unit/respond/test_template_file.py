@@ -70,7 +70,7 @@ def template(more: str = "", words: str = WORDS) -> str:
         (f"{HEAD}branches: [{{when: [xyz]}}]", "unknown slot `xyz` | declare it under `slots`"),
     ],
 )
-def test_a_wrong_file_is_told_with_its_place(text: str, told: str) -> None:
+def test_a_malformed_file_is_reported_with_its_location(text: str, told: str) -> None:
     assert any(one.startswith(told) or told in one for one in problems(text))
 
 
@@ -121,11 +121,11 @@ def test_a_wrong_file_is_told_with_its_place(text: str, told: str) -> None:
         ),
     ],
 )
-def test_a_wrong_template_is_told_with_its_place(text: str, told: str) -> None:
+def test_a_malformed_template_is_reported_with_its_location(text: str, told: str) -> None:
     assert any(told in one for one in problems(text))
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     text = template("    codes: [RCE_RISC]\n", WORDS.replace("Shall I?", "I will."))
 
     assert len(problems(text)) == 2
@@ -239,7 +239,7 @@ def test_own_codes_get_own_words(tmp_path: Path) -> None:
     assert source.refusal_class is RefusalClass.WORKFLOW_BLOCK
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="cannot read the templates: no such file"):
         load_templates(tmp_path / "none.yaml")
     with pytest.raises(TemplateError, match="not YAML"):

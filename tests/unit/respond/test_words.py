@@ -47,7 +47,7 @@ def test_somebody_in_danger_gets_words_for_that_whatever_else_matched() -> None:
     assert chosen(make_decision(Verdict.DENY, ["CONTENT_WEAPONS", "CONTENT_SELF_HARM"])) == "crisis"
 
 
-def test_what_may_run_within_limits_is_no_plain_refusal() -> None:
+def test_an_action_allowed_within_limits_has_its_own_template() -> None:
     decided = make_decision(Verdict.ALLOW, ["DESTRUCTIVE_ACTION"], constraints=["dry_run"])
 
     assert chosen(decided) == "within_limits"

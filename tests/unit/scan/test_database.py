@@ -160,7 +160,7 @@ CAT_window = parse_pattern(r"\bcat\b")
 TEXT = b"cat concat cat cats cat"
 
 
-def test_only_what_begins_in_the_stretch_is_seen() -> None:
+def test_only_matches_that_begin_in_the_window_are_found() -> None:
     assert list(SearchWindow(TEXT, -5, 99).find_spans(CAT_window)) == [(0, 3), (11, 14), (20, 23)]
     assert list(SearchWindow(TEXT, 1, 20).find_spans(CAT_window)) == [(11, 14)]
     assert list(SearchWindow(TEXT, 11, 12).find_spans(CAT_window)) == [(11, 14)]

@@ -44,11 +44,11 @@ def test_plain_prose_has_no_other_reading(text: str) -> None:
     assert read(text) == {}
 
 
-def test_what_is_encoded_is_read_in_its_place() -> None:
+def test_encoded_text_is_decoded_in_place() -> None:
     assert read(f"now {encoded(SECRET, 1)} ok") == {"base64": f"now {SECRET} ok"}
 
 
-def test_what_was_decoded_is_looked_at_once_more_and_no_deeper() -> None:
+def test_decoded_text_is_decoded_once_more_and_no_deeper() -> None:
     assert MAX_DECODE_DEPTH == 2
     assert read(encoded(SECRET, 2))["base64+base64"] == SECRET
     assert SECRET not in read(encoded(SECRET, 3)).values()
@@ -156,7 +156,7 @@ def test_a_view_of_a_view_leads_back_to_the_text() -> None:
     assert inner.encoding_chain(3, 5) == ""
 
 
-def test_what_only_the_inner_view_decoded_is_named_alone() -> None:
+def test_a_patch_of_the_inner_view_alone_names_its_encoding() -> None:
     outer = apply_patches("ab cd", [TextPatch(0, 2, "x", "base64")])
     assert outer is not None
     inner = apply_patches(outer.text, [TextPatch(2, 4, "y", "hex")], outer)
@@ -230,7 +230,7 @@ def test_a_stray_digit_at_the_end_of_base64_is_left() -> None:
         ("spaced", "a b cat"),
     ],
 )
-def test_what_does_not_read_as_text_is_left_alone(kind: str, text: str) -> None:
+def test_binary_content_is_not_decoded(kind: str, text: str) -> None:
     assert read_encodings(kind, text) == []
 
 

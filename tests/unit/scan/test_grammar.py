@@ -115,7 +115,7 @@ def test_words_stand_for_themselves() -> None:
         ("(" * 30 + "a" + ")" * 30, 20, "groups are nested too deep"),
     ],
 )
-def test_what_is_not_allowed_is_named_with_its_position(
+def test_an_unsupported_construct_is_named_with_its_position(
     source: str, position: int, problem: str
 ) -> None:
     with pytest.raises(PatternError) as caught:

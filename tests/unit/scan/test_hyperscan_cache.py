@@ -15,7 +15,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_kept_is_found_again(folder: Path) -> None:
+def test_a_cached_database_is_loaded_again(folder: Path) -> None:
     hyperscan_engine.save_cached(folder, "key", b"payload")
 
     assert hyperscan_engine.load_cached(folder, "key") == b"payload"

@@ -54,7 +54,7 @@ def test_other_expressions_have_another_key(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 3
 
 
-def test_what_is_no_database_is_compiled_anew(folder: Path) -> None:
+def test_a_corrupt_cached_database_is_recompiled(folder: Path) -> None:
     HyperscanEngine([b"cat"])
     [path] = folder.iterdir()
     save_cached(folder, path.stem, b"no database at all")
@@ -68,7 +68,7 @@ def test_without_a_folder_it_works_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert HyperscanEngine([b"cat"]).find_matching(b"cat").keys() == {0}
 
 
-def test_what_hyperscan_refuses_is_looked_for_roughly_or_by_re2() -> None:
+def test_patterns_that_hyperscan_rejects_are_approximated_or_run_by_re2() -> None:
     # Looking around can only be approximated, and nothing is not allowed at all.
     engine = HyperscanEngine([b"cat", b"ox(?=en)", b"(?:dog)?", b"cow"])
 

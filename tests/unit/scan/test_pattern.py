@@ -35,7 +35,7 @@ def test_words_are_used_by_name() -> None:
     assert parse_pattern("{buy}s", words).width == len("buy an hammers")
 
 
-def test_what_it_requires_is_worked_out_once() -> None:
+def test_required_words_are_computed_once() -> None:
     pattern = parse_pattern(r"\bmake\b.{0,40}\b(bombs?|grenades?)\b")
 
     assert pattern.required_words is pattern.required_words
@@ -87,7 +87,7 @@ def test_the_words_that_a_pattern_needs_are_found(source: str, clauses: tuple[by
     assert find_required_words(parse_node(source, NO_WORDS)).clauses == clauses
 
 
-def test_what_stands_in_every_text_is_not_asked_for_beside_rarer_words() -> None:
+def test_common_words_are_not_required_next_to_rarer_ones() -> None:
     needed = find_required_words(parse_node(r"\b(the|an?|my) .{0,20}ransomware", NO_WORDS))
 
     assert needed.clauses == (b"ransomware",)
@@ -157,7 +157,7 @@ def test_each_option_is_cut_by_itself() -> None:
         f"({LEADS}.{{0,40}}{RARE}){{1,2}}",
     ],
 )
-def test_what_is_small_has_no_wide_gap_or_no_rare_piece_stays_whole(source: str) -> None:
+def test_a_pattern_without_wide_gap_or_rare_piece_is_not_split(source: str) -> None:
     assert cut(source) == whole(source)
 
 

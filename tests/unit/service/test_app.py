@@ -34,7 +34,7 @@ from demur.store.backend import StorageError
         ("GET", "/v1/decide/", 404, None),
     ],
 )
-def test_what_is_not_there_is_a_problem_with_a_code(
+def test_an_unknown_route_is_a_problem_with_a_code(
     method: str, path: str, status: int, allow: str | None
 ) -> None:
     with open_service() as call:
@@ -46,7 +46,7 @@ def test_what_is_not_there_is_a_problem_with_a_code(
     assert answered.headers.get("allow") == allow
 
 
-def test_pages_stand_beside_the_routes() -> None:
+def test_extra_pages_are_served_next_to_the_api() -> None:
     async def page(_: Request) -> PlainTextResponse:
         return PlainTextResponse("hello")
 
@@ -58,7 +58,7 @@ def test_pages_stand_beside_the_routes() -> None:
         assert isinstance(call.app, Starlette)
 
 
-def test_any_other_status_is_told_as_well() -> None:
+def test_any_other_http_status_is_kept() -> None:
     with open_service() as call:
         answered = call.run(_answer_unrouted(Request({"type": "http"}), HTTPException(418)))
 
@@ -135,7 +135,7 @@ def test_whatever_is_raised_is_a_problem_with_a_code(
     assert SECRET not in caplog.text
 
 
-def test_what_takes_too_long_is_given_up(call: Caller) -> None:
+def test_a_handler_that_takes_too_long_times_out(call: Caller) -> None:
     async def sleepy(_: ApiCall) -> ApiAnswer:
         await asyncio.sleep(60)
         raise AssertionError
@@ -211,7 +211,7 @@ def test_a_caller_without_an_address_is_not_here(call: Caller) -> None:
     assert asked(call, raising(KeyError()), client=None)[0] == 401
 
 
-def test_keys_roles_and_tenants_are_asked_for(call: Caller) -> None:
+def test_keys_roles_and_tenants_are_enforced(call: Caller) -> None:
     reader = add_key(call.store, "acme", "read")
     with open_service() as other:
         assert other.service.authenticator.allow_local
@@ -227,7 +227,7 @@ def test_keys_roles_and_tenants_are_asked_for(call: Caller) -> None:
     assert call("GET", "/health", key=reader).status_code == 200
 
 
-def test_a_key_that_calls_too_often_is_told_when_to_go_on() -> None:
+def test_a_rate_limited_key_gets_a_retry_after_header() -> None:
     with open_service(ServiceSettings(rate=1, burst=1)) as call:
         key = add_key(call.store)
         answers = [call("GET", "/v1/codes/RCE_RISK", key=key) for _ in range(3)]

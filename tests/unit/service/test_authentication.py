@@ -53,7 +53,7 @@ def test_a_key_names_its_id_and_holds_256_random_bits() -> None:
         ("acme", ["read"], {"lifetime": timedelta.max}, "days"),
     ],
 )
-def test_a_key_that_cannot_be_made_says_why(
+def test_an_invalid_key_setting_names_its_field(
     tenant: str, roles: list[str], more: dict[str, object], where: str
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -103,7 +103,7 @@ def test_a_role_that_this_version_does_not_know_grants_nothing() -> None:
 @pytest.mark.parametrize(
     "token", [None, "", "x", "demur_short_x", f"demur_{'a' * 8}_{'b' * 52}", "demur_\u0661" * 9]
 )
-def test_what_is_no_key_is_turned_away(token: str | None) -> None:
+def test_an_invalid_key_is_rejected(token: str | None) -> None:
     with open_store(":memory:") as store:
         door = doorkeeper(store)
         assert door.cached_principal(token) is None
@@ -114,7 +114,7 @@ def test_what_is_no_key_is_turned_away(token: str | None) -> None:
     assert "www-authenticate" in caught.value.headers
 
 
-def test_what_cannot_be_a_key_costs_no_look_into_the_store() -> None:
+def test_a_malformed_key_costs_no_store_lookup() -> None:
     class Watched:
         reads = 0
 
@@ -237,7 +237,7 @@ def test_nothing_is_known_before_the_first_look() -> None:
     assert shelf.reads == 1
 
 
-def test_what_is_known_is_forgotten_in_time() -> None:
+def test_a_cached_key_expires() -> None:
     clock = Clock()
     keys = book(Shelf(a=1), clock)
     asyncio.run(keys.look_up("a"))
@@ -259,7 +259,7 @@ def test_a_flood_of_unknown_keys_reads_the_book_at_a_bounded_rate() -> None:
     assert clock.slept == pytest.approx([0.4] * 19)
 
 
-def test_a_store_that_fails_is_not_asked_more_often() -> None:
+def test_a_failing_store_is_not_queried_more_often() -> None:
     clock, shelf = Clock(), Shelf(a=1)
     shelf.broken = True
     keys = book(shelf, clock)
@@ -303,7 +303,7 @@ def test_all_who_ask_at_once_wait_for_one_reading() -> None:
     assert shelf.reads <= 2
 
 
-def test_a_key_made_while_the_book_was_being_read_is_found() -> None:
+def test_a_key_created_during_a_cache_refresh_is_found() -> None:
     shelf = Shelf()
     began, go_on = threading.Event(), threading.Event()
 
@@ -345,7 +345,7 @@ def test_one_who_gives_up_does_not_stop_the_others() -> None:
     assert asyncio.run(ask()) == 1
 
 
-def test_an_error_reaches_whoever_waits() -> None:
+def test_a_store_error_reaches_the_waiting_caller() -> None:
     shelf = Shelf()
     shelf.broken = True
     keys = KeyCache(shelf, memory_s=2.0)

@@ -53,7 +53,7 @@ def test_a_body_is_read_as_its_type() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[1", b"\xff", b'{"number": NaN}', b"[" * 100_000, b'"\\ud800', b"nul"]
 )
-def test_what_is_no_json_is_a_400(body: bytes) -> None:
+def test_invalid_json_is_a_400(body: bytes) -> None:
     assert refused(call(body), object).status == 400
 
 
@@ -74,7 +74,7 @@ def test_json_of_another_shape_is_a_422_that_names_the_part(body: bytes, where: 
     assert error.problem[0].islower()
 
 
-def test_what_a_value_says_against_itself_is_passed_on() -> None:
+def test_a_validation_error_of_a_value_is_passed_on() -> None:
     error = refused(call(b'{"number": 1, "name": "bad"}'))
 
     assert (error.status, error.problem, error.where) == (422, "a bad name", "name")
@@ -90,7 +90,7 @@ def test_a_number_of_the_query(text: str, number: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "0", "501", "-1", "1.5", "x", "9" * 5000, "0" * 20 + "1", "٣"]
 )
-def test_what_is_no_number_of_the_query_is_refused(text: str) -> None:
+def test_an_invalid_query_number_is_refused(text: str) -> None:
     with pytest.raises(ProblemError, match=r"no number|limit"):
         call(limit=text).read_number("limit", 50, maximum=500)
 
@@ -113,7 +113,7 @@ def test_an_answer_is_json_with_its_headers() -> None:
     assert (given.content, given.status, given.headers) == (b'{"a":1}', 201, {"x_more": "1"})
 
 
-def test_a_caller_can_be_made() -> None:
+def test_a_caller_can_be_constructed() -> None:
     with open_service() as caller:
         assert isinstance(caller, Caller)
 
@@ -182,7 +182,7 @@ def test_a_log_may_be_text_or_bytes() -> None:
     assert refused_body(headers={"content-type": "image/png"}, route=route).status == 415
 
 
-def test_a_slow_body_is_given_up() -> None:
+def test_a_slow_body_times_out() -> None:
     assert refused_body(part(b""), wait=True).status == 408
 
 
@@ -261,7 +261,7 @@ def test_a_key_comes_as_bearer_or_as_cookie(headers: dict[str, str], token: str 
     assert read_token(headers) == token
 
 
-def test_what_another_machine_passed_on_is_told_apart() -> None:
+def test_a_forwarded_request_is_recognised() -> None:
     assert is_forwarded({"x-forwarded-for": "1.2.3.4"})
     assert not is_forwarded({"host": "localhost"})
 

@@ -99,7 +99,7 @@ def test_addresses_that_one_can_choose_from_are_one(addresses: list[str]) -> Non
     assert sum(tried(logins, address, 1) for address in addresses) == 20
 
 
-def test_what_does_not_fit_is_turned_away_until_a_thread_is_done() -> None:
+def test_jobs_beyond_the_limit_are_rejected_until_a_thread_is_free() -> None:
     pool = WorkerPool("test", threads=1, max_jobs=2)
     go_on = threading.Event()
 
@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_turned_away_until_a_thread_is_done() -> None:
     pool.close()
 
 
-def test_an_error_reaches_whoever_waits_and_leaves_room() -> None:
+def test_a_job_error_reaches_its_caller_and_frees_the_slot() -> None:
     pool = WorkerPool("test", threads=1, max_jobs=1)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):

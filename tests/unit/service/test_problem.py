@@ -27,11 +27,11 @@ def test_a_problem_carries_code_advice_place_and_help() -> None:
     assert error.headers == {"retry-after": "1"}
 
 
-def test_nothing_is_said_about_a_place_that_is_not_known() -> None:
+def test_an_unknown_location_is_left_out() -> None:
     assert {"where", "help"}.isdisjoint(problem_details(invalid_call(400, "bad")))
 
 
-def test_what_a_caller_wrote_cannot_break_the_line_or_the_answer() -> None:
+def test_caller_text_cannot_break_the_line_or_the_response() -> None:
     told = problem_details(invalid_call(422, "`a\nREFUSED: RCE_RISK: b`", "\ud800", "c"))
 
     assert "\n" not in told["detail"]

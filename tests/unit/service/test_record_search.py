@@ -110,7 +110,7 @@ def test_only_hours_that_hold_something_are_read() -> None:
     assert max(hours) <= timedelta(hours=2)
 
 
-def test_what_is_years_old_is_found() -> None:
+def test_a_record_that_is_years_old_is_found() -> None:
     with open_store(":memory:") as store:
         gate_over(store, clock=Ticking(NOON - timedelta(days=2000))).decide(refund(evidence=RISKY))
 

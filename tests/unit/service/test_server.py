@@ -28,7 +28,7 @@ from demur.service.service import Service
 from demur.service.settings import ServiceSettings
 
 
-def test_an_address_that_is_taken_is_told_with_a_way_out() -> None:
+def test_an_address_in_use_is_an_error_with_a_remedy() -> None:
     with bind_listener(ServiceSettings(port=0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError) as caught:
@@ -38,7 +38,7 @@ def test_an_address_that_is_taken_is_told_with_a_way_out() -> None:
     assert "--port" in str(caught.value.help)
 
 
-def test_a_host_that_is_nowhere_is_told() -> None:
+def test_an_unknown_host_is_an_error() -> None:
     with pytest.raises(InputError, match="cannot listen"):
         bind_listener(ServiceSettings(host="nowhere.invalid"))
 
@@ -84,7 +84,7 @@ def test_a_service_in_a_thread_decides_over_a_real_socket() -> None:
         assert "date" in answered.headers
 
 
-def test_a_service_that_is_told_to_stop_says_so_first_and_then_ends() -> None:
+def test_a_stopping_service_reports_not_ready_before_it_ends() -> None:
     service = Service(gate_over(None))
     settings = ServiceSettings(port=0, drain_s=0.6)
     ready = threading.Event()
@@ -138,7 +138,7 @@ def test_signals_reach_the_server_and_are_spent() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_what_was_begun_is_finished_and_kept(tmp_path: Path) -> None:
+def test_a_started_request_is_finished_and_stored(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, drain_s=0.2, grace_s=10)
     with started(folder) as process:
         head = b"POST /v1/decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -192,7 +192,7 @@ def test_calls_in_one_go_are_answered_in_order(service: Listening) -> None:
         (b"GET /" + b"a" * (MAX_HEAD_BYTES + 10) + b" HTTP/1.1\r\n\r\n", 431),
     ],
 )
-def test_what_is_no_call_is_a_problem_with_a_code(
+def test_a_malformed_http_request_is_a_problem_with_a_code(
     service: Listening, sent: bytes, status: int
 ) -> None:
     answered = send_raw(service.port, sent)
@@ -232,7 +232,7 @@ def test_nobody_keeps_a_connection_by_saying_little(
     assert time.monotonic() - began < 5
 
 
-def test_a_body_in_drops_is_given_up(service: Listening) -> None:
+def test_a_trickling_body_times_out(service: Listening) -> None:
     head = (
         b"POST /v1/decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         b"content-length: 100\r\n\r\n"
@@ -264,7 +264,7 @@ def test_a_body_without_an_end_is_cut_off(service: Listening) -> None:
     assert answered.startswith(b"HTTP/1.1 413 ") or answered == b"<reset>"
 
 
-def test_whoever_does_not_listen_is_let_go(service: Listening) -> None:
+def test_a_client_that_does_not_read_is_disconnected(service: Listening) -> None:
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         connection.connect(("127.0.0.1", service.port))
@@ -279,7 +279,7 @@ def test_whoever_does_not_listen_is_let_go(service: Listening) -> None:
         assert not service.server.server_state.connections
 
 
-def test_whoever_listens_late_gets_everything(service: Listening) -> None:
+def test_a_client_that_reads_late_gets_every_response(service: Listening) -> None:
     with socket.create_connection(("127.0.0.1", service.port), timeout=10) as connection:
         calls = 60
         connection.sendall(b"GET /v1/codes HTTP/1.1\r\nhost: localhost\r\n\r\n" * calls)

@@ -190,7 +190,7 @@ def test_a_log_is_read_up_to_its_size() -> None:
     assert caught.value.status == 413
 
 
-def test_a_log_that_takes_too_long_is_given_up() -> None:
+def test_a_log_scan_that_takes_too_long_times_out() -> None:
     with open_service(ServiceSettings(timeout_s=1e-9)) as call:
         progress = limit_log_scan(call.service)
         with pytest.raises(TimeoutError):

@@ -5,7 +5,7 @@ from demur.listener import is_loopback
 from demur.service.settings import ServiceSettings, read_settings
 
 
-def test_what_is_given_beats_the_file_and_nothing_is_no_gift() -> None:
+def test_arguments_override_the_file_unless_they_are_none() -> None:
     settings = read_settings({"port": 1, "rate": 5}, port=2, host=None)
 
     assert settings == ServiceSettings(port=2, rate=5)

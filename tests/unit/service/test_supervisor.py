@@ -76,7 +76,7 @@ def test_workers_that_cannot_start_end_the_supervisor(tmp_path: Path) -> None:
     assert all(map(gone, supervisor.pids))
 
 
-def test_a_supervisor_that_is_told_to_stop_before_it_listens_does(tmp_path: Path) -> None:
+def test_a_supervisor_stopped_before_it_listens_ends(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     supervisor = Supervisor(folder / "demur.toml", ServiceSettings(port=0, workers=2, drain_s=0.0))
     timer = threading.Timer(0.15, signal.raise_signal, [signal.SIGTERM])
@@ -114,7 +114,7 @@ def test_there_is_one_worker_where_sockets_cannot_be_shared(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_folder_is_served_until_it_is_told_to_stop(tmp_path: Path, workers: int) -> None:
+def test_a_folder_is_served_until_a_stop_signal(tmp_path: Path, workers: int) -> None:
     path = folder_of(tmp_path, drain_s=0.0) / "demur.toml"
     config = load_config(path)
     settings = read_settings(config.service, port=0, workers=workers)
@@ -130,7 +130,7 @@ def test_a_folder_is_served_until_it_is_told_to_stop(tmp_path: Path, workers: in
     assert seen == [200] * (workers > 1)
 
 
-def test_what_is_wrong_is_said_before_workers_start(tmp_path: Path) -> None:
+def test_invalid_settings_are_reported_before_workers_start(tmp_path: Path) -> None:
     path = folder_of(tmp_path) / "demur.toml"
     config = load_config(path)
     settings = read_settings(config.service, host="0.0.0.0", workers=2, port=0)  # noqa: S104 - the case

@@ -75,7 +75,7 @@ def test_a_revoked_key_does_not_open_the_house() -> None:
             worker.require_keys(gate, ANYWHERE)
 
 
-def test_a_worker_serves_on_a_socket_that_it_was_given_until_its_parent_is_gone(
+def test_a_worker_serves_on_an_inherited_socket_until_its_parent_exits(
     tmp_path: Path,
 ) -> None:
     folder = folder_of(tmp_path)

@@ -186,7 +186,7 @@ def test_a_blank_text_is_one_where_it_may_be() -> None:
     assert told(item) == ["d:1:13 | `a` holds texts | quote it"]
 
 
-def test_what_cannot_be_found_is_reported_in_the_words_of_whoever_looked() -> None:
+def test_a_failed_lookup_is_reported_with_the_message_of_the_lookup() -> None:
     item = read("[a, b]")
 
     def find(value: str) -> int:
@@ -198,7 +198,7 @@ def test_what_cannot_be_found_is_reported_in_the_words_of_whoever_looked() -> No
     assert told(item) == ["d:1:5 | no `b` | try `a`"]
 
 
-def test_a_name_stands_once_and_its_first_place_is_told() -> None:
+def test_a_duplicate_name_is_reported_with_its_first_location() -> None:
     item = read("[a, b, a, '', '']")
     seen: dict[str, str] = {}
     for one in item.value:

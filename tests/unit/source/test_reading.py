@@ -144,11 +144,11 @@ def test_numbers_without_an_exact_form_are_refused(number: str) -> None:
         ),
     ],
 )
-def test_what_quietly_means_something_else_is_refused(text: str, want: str) -> None:
+def test_ambiguous_yaml_is_refused(text: str, want: str) -> None:
     assert problems(text) == [f"p.yaml:{want}"]
 
 
-def test_an_alias_is_refused_where_it_stands() -> None:
+def test_an_alias_is_refused_at_its_location() -> None:
     words = "YAML anchors and aliases are not used here\n  help: write it out"
 
     assert problems("a: &x [1]\nb: *x\n*x : 1\n") == [
@@ -181,7 +181,7 @@ def test_aliases_are_not_followed() -> None:
         ("!<tag:x", "p.yaml:1:"),
     ],
 )
-def test_what_is_no_yaml_says_where(text: str, start: str) -> None:
+def test_invalid_yaml_is_reported_with_its_location(text: str, start: str) -> None:
     [problem] = problems(text)
 
     assert problem.startswith(start)
@@ -226,7 +226,7 @@ class OwnError(ManyProblemsError):
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "a: \x00", "a: &x 1", "a: no"])
-def test_problems_are_raised_as_the_error_of_whoever_reads(text: str) -> None:
+def test_problems_are_raised_as_the_error_class_of_the_reader(text: str) -> None:
     with pytest.raises(OwnError, match=r"p\.yaml"):
         read_source("p.yaml", text, OwnError)
 

@@ -88,7 +88,7 @@ def label(number: int = 1, **fields: Any) -> Label:
 # -- writing -------------------------------------------------------------------------------
 
 
-def test_what_was_stored_is_read_back_byte_for_byte(backend: Backend) -> None:
+def test_a_stored_row_is_read_back_byte_for_byte(backend: Backend) -> None:
     stored = row(1, sealed={"facts": {"note": 'a\x00b \u2028 \U0001f600 é \\ "'}})
     [place] = store_batch(backend, [stored])
     read = backend.get_record(stored.decision_id)
@@ -292,7 +292,7 @@ def test_ids_are_found_by_their_beginning(backend: Backend) -> None:
     assert backend.find_ids("02", 10) == []
 
 
-def test_what_is_not_there_is_none(backend: Backend) -> None:
+def test_a_missing_row_is_none(backend: Backend) -> None:
     assert backend.get_record("unknown") is None
     assert backend.by_request("acme", "unknown") is None
     assert backend.get_snapshot("unknown") is None
@@ -558,7 +558,7 @@ def test_tallies_count_decisions_reasons_and_findings_by_the_hour(backend: Backe
     assert counted.findings == (("2027-01-01T00", "code_execution", "RCE_RISK", "warn", 1),)
 
 
-def test_a_record_is_tallied_once_however_often_it_is_asked_for(backend: Backend) -> None:
+def test_a_record_is_tallied_once_however_often_tallies_are_updated(backend: Backend) -> None:
     for number in range(1, 4):
         stored(backend, row(number))
         backend.update_tallies(None)

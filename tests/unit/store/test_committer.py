@@ -114,7 +114,7 @@ def test_a_lone_caller_commits_in_its_own_thread(make: Make) -> None:
     assert desk.committer._thread is None
 
 
-def test_who_comes_meanwhile_is_committed_together_by_one_of_them(make: Make) -> None:
+def test_concurrent_callers_are_committed_in_one_batch_by_one_of_them(make: Make) -> None:
     desk = make()
     callers = held(desk, 1, 2, 3, 4)
 
@@ -220,7 +220,7 @@ def test_a_caller_hands_over_to_the_thread_and_back(make: Make) -> None:
     assert desk.threads == ["caller-1", "demur-committer", "demur-committer", "caller-4"]
 
 
-def test_who_stops_waiting_before_it_begins_is_dropped(make: Make) -> None:
+def test_an_entry_abandoned_before_its_batch_is_dropped(make: Make) -> None:
     desk = make()
     [caller] = held(desk, 1)
     entry = desk.committer.submit(2, lambda _: None)
@@ -232,7 +232,7 @@ def test_who_stops_waiting_before_it_begins_is_dropped(make: Make) -> None:
     assert desk.late == []
 
 
-def test_who_stops_waiting_among_others_is_dropped_alone(make: Make) -> None:
+def test_an_entry_abandoned_among_others_is_dropped_alone(make: Make) -> None:
     desk = make()
     callers = held(desk, 1, 2)
     entry = desk.committer.submit(3, lambda _: None)
@@ -260,7 +260,7 @@ def test_an_interruption_leaves_what_was_stored_before_it_stored(make: Make) -> 
     ]
 
 
-def test_a_deadline_ends_the_wait_and_the_late_item_is_told(make: Make) -> None:
+def test_a_deadline_ends_the_wait_and_the_late_item_is_reported(make: Make) -> None:
     desk = make(deadline_s=0.05)
     desk.hold()
 
@@ -272,7 +272,7 @@ def test_a_deadline_ends_the_wait_and_the_late_item_is_told(make: Make) -> None:
     assert desk.batches == [[1], []]
 
 
-def test_a_late_item_that_failed_is_not_told(make: Make) -> None:
+def test_a_late_item_that_failed_is_not_reported(make: Make) -> None:
     desk = make(deadline_s=0.05)
     desk.bad[1] = StorageError("wrong")
     desk.hold()
@@ -293,7 +293,7 @@ def test_with_a_deadline_the_thread_commits_for_everybody(make: Make) -> None:
     assert set(desk.threads) == {"demur-committer"}
 
 
-def test_what_is_done_cannot_be_abandoned(make: Make) -> None:
+def test_a_committed_entry_cannot_be_abandoned(make: Make) -> None:
     desk = make()
     done = threading.Event()
     entry = desk.committer.submit(1, lambda _: done.set())
@@ -326,7 +326,7 @@ def test_an_interrupted_wait_leaves_the_others_alone(make: Make) -> None:
     assert desk.batches == [[1], [3]]
 
 
-def test_who_was_to_lead_and_is_interrupted_lets_the_next_one_lead(make: Make) -> None:
+def test_an_interrupted_leader_passes_the_lead_to_the_next(make: Make) -> None:
     desk = make()
     first = held(desk, 1)
     entry: PendingCommit[int, str] = PendingCommit(2)

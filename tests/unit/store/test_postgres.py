@@ -107,7 +107,7 @@ def test_a_database_that_cannot_hold_all_text_is_refused(
         "postgresql://user:s3cret@/demur?host=/nowhere",
     ],
 )
-def test_an_address_that_does_not_work_is_told_without_its_password(url: str) -> None:
+def test_a_connection_error_does_not_show_the_password(url: str) -> None:
     with pytest.raises(StorageError) as caught:
         open_postgres(url, timeout_s=2)
 

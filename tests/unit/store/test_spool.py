@@ -17,7 +17,7 @@ def spool(tmp_path: Path) -> Spool:
     return Spool(tmp_path / "spool.jsonl")
 
 
-def test_what_is_spooled_comes_back_as_it_was(spool: Spool) -> None:
+def test_a_spooled_record_is_read_back_unchanged(spool: Spool) -> None:
     records = [make_record(1, reason="zu groß\u2028"), make_record(2, amount=None)]
     erased = msgspec.structs.replace(make_record(3), sealed=None)
     for record in (*records, erased):
@@ -69,7 +69,7 @@ def test_bytes_that_are_no_text_are_reported(spool: Spool) -> None:
     assert spool.read() == ((), (1, 2))
 
 
-def test_a_spool_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_spool_is_an_error(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "none" / "spool.jsonl")
 
     with pytest.raises(UnavailableError, match="cannot be written: No such file") as caught:
@@ -77,14 +77,12 @@ def test_a_spool_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert caught.value.where == str(spool.path)
 
 
-def test_a_spool_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_spool_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be read"):
         Spool(tmp_path).read()
 
 
-def test_a_line_that_was_written_in_part_is_told(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partly_written_line_is_an_error(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda file, data: write(file, data[:10]))

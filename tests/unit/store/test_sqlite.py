@@ -93,7 +93,7 @@ def test_records_are_guarded_against_accidents(shell: sqlite3.Connection, statem
         shell.execute(statement)
 
 
-def test_the_guard_against_deletion_stands_again_after_retirement(
+def test_the_trigger_against_deletion_is_restored_after_retirement(
     shell: sqlite3.Connection, store: Store
 ) -> None:
     assert store.retire_records("acme", "2027-01-01T00:00:00.002Z") == 1
@@ -140,7 +140,7 @@ def test_a_tenants_records_are_read_by_time_without_sorting(
     assert "B-TREE" not in plan
 
 
-def test_a_full_disk_is_told_and_the_store_works_again(path: Path) -> None:
+def test_a_full_disk_is_an_error_and_the_store_recovers(path: Path) -> None:
     with open_store(path) as store:
         store.put(make_record(0))
         writer = store.backend._connections.writer()  # type: ignore[attr-defined]

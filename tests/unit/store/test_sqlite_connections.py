@@ -17,7 +17,7 @@ from demur.store.store import Store
 from demur.store.verify import verify_chain
 
 
-def test_a_newer_schema_is_told(path: Path) -> None:
+def test_a_newer_schema_is_an_error(path: Path) -> None:
     open_store(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -27,7 +27,7 @@ def test_a_newer_schema_is_told(path: Path) -> None:
     assert caught.value.where == str(path)
 
 
-def test_a_file_that_is_no_database_is_told(path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_an_error(path: Path) -> None:
     path.write_text("not a database, but long enough to look like one" * 30)
 
     with pytest.raises(UnavailableError, match="not a database") as caught:
@@ -35,7 +35,7 @@ def test_a_file_that_is_no_database_is_told(path: Path) -> None:
     assert caught.value.help is not None
 
 
-def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="unable to open") as caught:
         open_store(tmp_path / "none" / "records.db")
     assert caught.value.help is not None
@@ -55,7 +55,7 @@ except StorageError as error:
 """
 
 
-def test_a_read_only_folder_is_told(tmp_path: Path) -> None:
+def test_a_read_only_folder_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "fixed"
     folder.mkdir()
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
@@ -82,7 +82,7 @@ def test_a_failed_migration_leaves_the_file_as_it_was(path: Path) -> None:
         assert tables == [("labels",)]
 
 
-def test_who_finds_the_schema_made_meanwhile_makes_nothing(
+def test_a_schema_created_meanwhile_is_not_created_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_store(path).close()

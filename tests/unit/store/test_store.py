@@ -50,7 +50,7 @@ def test_a_stored_record_has_its_place_in_the_chain(store: Store) -> None:
     assert store.get(decision_id(2)) == second.record
 
 
-def test_what_is_stored_is_what_was_decided(store: Store) -> None:
+def test_a_stored_record_equals_the_decided_one(store: Store) -> None:
     record = make_record(1, reason="zu groß 💶", request_id="r", amount=None)
     store.put(record)
     back = store.get(record.decision_id)
@@ -116,7 +116,7 @@ def test_the_same_request_from_many_threads_is_stored_once(store: Store) -> None
     assert store.count_rows()["records"] == 1
 
 
-def test_many_async_callers_get_what_they_asked_for(store: Store) -> None:
+def test_many_async_callers_get_their_own_records(store: Store) -> None:
     async def all_of_them() -> list[StoredRecord]:
         records = [make_record(n, request_id=f"r-{n % 60}") for n in range(64)]
         return await asyncio.gather(*(store.aput(record) for record in records))
@@ -333,7 +333,7 @@ def test_erasing_a_subject_takes_what_is_personal_and_nothing_else(store: Store)
     assert store.erase_subject("acme", "user:ada") == 0
 
 
-def test_what_is_erased_is_gone_from_the_file(path: Path) -> None:
+def test_erased_content_is_gone_from_the_file(path: Path) -> None:
     with open_store(path) as store:
         store.put(make_record(1, sealed={"request": {"note": "a very private matter"}}))
         store.erase_subject("acme", "user:ada")
@@ -407,7 +407,7 @@ def test_a_closed_store_refuses(path: Path) -> None:
         store.get(decision_id(1))
 
 
-def test_a_locked_database_is_told_and_nothing_is_stored(path: Path) -> None:
+def test_a_locked_database_is_an_error_and_stores_nothing(path: Path) -> None:
     with open_store(path, busy_timeout_s=0.05) as store:
         with write_lock(path), pytest.raises(UnavailableError, match="locked") as caught:
             store.put(make_record(1))
@@ -458,7 +458,7 @@ def test_a_duplicate_that_is_answered_late_leaves_the_first_confirmed(path: Path
         assert store.count_rows()["records"] == 1
 
 
-def test_a_cancelled_caller_counts_as_not_told(path: Path) -> None:
+def test_a_cancelled_caller_counts_as_not_notified(path: Path) -> None:
     with open_store(path) as store:
 
         async def cancelled() -> None:
@@ -473,7 +473,7 @@ def test_a_cancelled_caller_counts_as_not_told(path: Path) -> None:
         assert soon(lambda: unconfirmed(store) == [decision_id(1)])
 
 
-def test_a_caller_cancelled_once_its_record_is_stored_counts_as_not_told(path: Path) -> None:
+def test_a_caller_cancelled_after_the_commit_counts_as_not_notified(path: Path) -> None:
     with open_store(path) as store:
 
         async def cancelled() -> None:
@@ -491,7 +491,7 @@ def test_a_caller_cancelled_once_its_record_is_stored_counts_as_not_told(path: P
         assert unconfirmed(store) == [decision_id(1)]
 
 
-def test_a_caller_whose_loop_is_gone_counts_as_not_told(path: Path) -> None:
+def test_a_caller_with_a_closed_loop_counts_as_not_notified(path: Path) -> None:
     with open_store(path) as store:
         loop = asyncio.new_event_loop()
         with write_lock(path):
@@ -604,7 +604,7 @@ def test_closing_marks_what_is_left_to_mark(path: Path) -> None:
             store.close()
 
 
-def test_a_first_record_that_was_deleted_is_told(
+def test_a_deleted_first_record_is_reported(
     store: Store, tamper: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put(make_record(1, request_id="r"))
@@ -705,7 +705,7 @@ def test_a_record_comes_back_as_it_was_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"\xff", b'{"decision_id":"\xff"}'])
-def test_what_is_no_record_is_told_by_its_id(raw: bytes) -> None:
+def test_a_malformed_record_is_reported_by_its_id(raw: bytes) -> None:
     with pytest.raises(StorageError, match="not a decision record") as caught:
         row_to_record(RecordRow("01J", "acme", raw, None, 1, "", ""))
 

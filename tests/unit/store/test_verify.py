@@ -329,6 +329,6 @@ def test_heads_come_back_from_a_file() -> None:
         {**heads_document(HEADS, ""), "more": 1},
     ],
 )
-def test_what_is_no_such_document_is_refused(document: object) -> None:
+def test_a_malformed_heads_document_is_refused(document: object) -> None:
     with pytest.raises(InputError, match="no exported heads"):
         read_heads(document)

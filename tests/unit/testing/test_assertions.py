@@ -38,7 +38,7 @@ def test_a_refusal_as_expected_is_returned() -> None:
     assert seen.refusal is HARD
 
 
-def test_any_refusal_will_do_if_nothing_else_is_said() -> None:
+def test_assert_refuses_accepts_any_refusal_by_default() -> None:
     assert assert_refuses("REFUSED: RATE_LIMIT: 3 a minute").codes == ("RATE_LIMIT",)
 
 
@@ -123,11 +123,11 @@ def test_a_word_that_does_not_exist_is_an_error_and_no_failure(name: str) -> Non
         assert_refuses(HARD, **wrong)
 
 
-def test_what_allows_is_returned_with_what_a_call_returned() -> None:
+def test_assert_allows_returns_the_outcome_with_the_value_of_the_call() -> None:
     assert assert_allows(lambda: {"sent": 3}).value == {"sent": 3}
 
 
-def test_what_refuses_is_not_allowed_and_the_failure_says_why() -> None:
+def test_assert_allows_fails_on_a_refusal_and_says_why() -> None:
     ruling = CheckResult(Surface.TOOL_CALL, allowed=False, refusal=HARD)
     with pytest.raises(AssertionError) as caught:
         assert_allows(ruling.raise_if_refused)
@@ -225,14 +225,14 @@ def test_a_decision_is_read_like_its_record() -> None:
     assert seen.refusal_class is RefusalClass.SOFT_BLOCK
 
 
-def test_what_could_not_be_judged_was_not_judged() -> None:
+def test_an_abstention_counts_as_not_judged() -> None:
     assert not observe_outcome(
         make_decision(Verdict.ABSTAIN, [ReasonCode.GUARDRAIL_UNAVAILABLE])
     ).judged
     assert not observe_outcome(Refusal.from_code("STORAGE_UNAVAILABLE")).judged
 
 
-def test_a_ruling_joins_its_refusal_with_the_record_behind_it() -> None:
+def test_a_check_result_joins_its_refusal_with_its_record() -> None:
     with opened() as gate:
         record = gate.decide(refund(900), findings=[noted("RCE_RISK", Action.BLOCK)])
     ruling = CheckResult(Surface.TOOL_CALL, allowed=False, record=record, refusal=HARD)
@@ -246,14 +246,14 @@ def test_a_ruling_joins_its_refusal_with_the_record_behind_it() -> None:
     assert seen.record is record
 
 
-def test_a_ruling_that_allows_names_what_was_only_noted() -> None:
+def test_an_allowed_check_result_names_noted_findings() -> None:
     seen = observe_outcome(CheckResult(Surface.OUTPUT, findings=(noted("MODEL_DECLINED"),)))
 
     assert seen.outcome is RefusalOutcome.ALLOWED
     assert seen.note == "only noted: MODEL_DECLINED"
 
 
-def test_a_ruling_without_anything_allows() -> None:
+def test_an_empty_check_result_allows() -> None:
     assert observe_outcome(CheckResult(Surface.INPUT)).outcome is RefusalOutcome.ALLOWED
 
 
@@ -366,7 +366,7 @@ def test_an_error_that_refuses_nothing_comes_through() -> None:
         observe_outcome(lambda: 1 // 0)
 
 
-def test_what_an_exception_refused_is_kept_whole() -> None:
+def test_the_refusal_of_an_exception_is_kept() -> None:
     with pytest.raises(Refused) as caught:
         refuses()
 
@@ -374,7 +374,7 @@ def test_what_an_exception_refused_is_kept_whole() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 2.5, b"text"])
-def test_what_can_say_nothing_is_an_error(value: Any) -> None:
+def test_an_unsupported_object_is_an_error(value: Any) -> None:
     with pytest.raises(InputTypeError, match="the object to check must be a check result"):
         observe_outcome(value)
 

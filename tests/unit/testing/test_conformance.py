@@ -69,13 +69,13 @@ class Careless(NamedTuple):
         ),
     ],
 )
-def test_what_a_bad_adapter_does_is_seen(scenario: str, seen: ScenarioResult, problem: str) -> None:
+def test_a_faulty_adapter_is_detected(scenario: str, seen: ScenarioResult, problem: str) -> None:
     played = run_scenario(Careless(seen), SCENE[scenario])
 
     assert any(problem in one for one in played.problems)
 
 
-def test_a_refusal_that_comes_too_early_is_seen() -> None:
+def test_a_refusal_that_comes_too_early_is_detected() -> None:
     class Counting(BareDriver):
         def run_scenario(
             self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
@@ -88,7 +88,7 @@ def test_a_refusal_that_comes_too_early_is_seen() -> None:
     assert [problem.partition(":")[0] for problem in problems] == ["refused too early"]
 
 
-def test_a_softened_refusal_is_seen() -> None:
+def test_a_softened_refusal_is_detected() -> None:
     class Softening(BareDriver):
         def run_scenario(
             self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
@@ -103,7 +103,7 @@ def test_a_softened_refusal_is_seen() -> None:
     assert "refusal_class is SOFT_BLOCK, not HARD_BLOCK" in problems
 
 
-def test_a_refusal_of_what_is_allowed_is_seen() -> None:
+def test_a_refusal_of_an_allowed_scenario_is_detected() -> None:
     class Strict(BareDriver):
         def run_scenario(
             self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
@@ -112,13 +112,11 @@ def test_a_refusal_of_what_is_allowed_is_seen() -> None:
             return super().run_scenario(SCENE["soft prompt"], enforcer, tools)
 
     assert (
-        run_scenario(Strict(), SCENE["clean prompt"])
-        .problems[0]
-        .startswith("expected no refusal")
+        run_scenario(Strict(), SCENE["clean prompt"]).problems[0].startswith("expected no refusal")
     )
 
 
-def test_the_table_shows_stages_beside_each_other() -> None:
+def test_the_table_shows_stages_side_by_side() -> None:
     class Narrow(BareDriver):
         name = "narrow"
         points = frozenset({CheckPoint.PROMPT})

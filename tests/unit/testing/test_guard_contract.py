@@ -41,7 +41,7 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
     assert f"`{'x' * 60}…`: " in words
 
 
-def test_what_is_no_guard_is_not_even_tried() -> None:
+def test_a_malformed_guard_is_reported_without_running_it() -> None:
     assert breaches(guard(lambda: None, codes=())) == {  # type: ignore[arg-type, misc] # that is the point
         "`CODES` must be a tuple of reason codes",
         "`check` must take an event and a config",
@@ -104,7 +104,7 @@ def test_an_event_that_has_no_words_is_named_by_its_kind() -> None:
     ]
 
 
-def test_the_config_is_the_one_given_or_the_guards_own() -> None:
+def test_the_config_is_the_argument_or_the_guards_own() -> None:
     seen: list[Any] = []
 
     def check(_event: Any, config: Any) -> list[Finding]:
@@ -137,7 +137,7 @@ def test_rows_are_those_of_the_registry() -> None:
     ]
 
 
-def test_a_surface_chooses_the_codes_that_are_seen_there() -> None:
+def test_a_surface_selects_the_codes_that_apply_to_it() -> None:
     rows = refuse_rows(surface="skill")
 
     codes = {code for code, _ in rows}
@@ -147,6 +147,6 @@ def test_a_surface_chooses_the_codes_that_are_seen_there() -> None:
     assert len(allow_rows()) > len(allow_rows(surface="skill")) > 0
 
 
-def test_an_unknown_code_is_said() -> None:
+def test_an_unknown_code_is_an_error() -> None:
     with pytest.raises(UnknownCodeError):
         refuse_rows("MADE_UP")

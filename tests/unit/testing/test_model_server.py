@@ -100,7 +100,7 @@ def test_a_fault_may_be_had_for_all_and_only_once() -> None:
     "body",
     [b"", b"{", b"[]", b'{"messages": []}', b'{"messages": [{"role": "user", "content": 3}]}'],
 )
-def test_what_is_no_request_is_an_error(body: bytes) -> None:
+def test_a_malformed_request_is_an_error(body: bytes) -> None:
     with ModelServer() as server:
         status, text = post(server.url, body)
 
@@ -218,6 +218,6 @@ def test_a_command_line_that_is_wrong_is_a_usage_error(
     assert "over-refusing" in capsys.readouterr().err
 
 
-def test_everything_that_can_be_asked_for_is_listed() -> None:
+def test_every_persona_and_fault_is_listed() -> None:
     assert PERSONAS == ("balanced", "over-refusing", "under-refusing", "echo")
     assert {"timeout", "half-stream", "once-error-429"} <= set(FAULTS)

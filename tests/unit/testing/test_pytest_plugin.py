@@ -88,7 +88,7 @@ def test_each_test_has_a_store_of_its_own_and_reads_it_back_newest_last(
     ran.assert_outcomes(passed=2)
 
 
-def test_an_enforcer_guards_and_its_rulings_are_on_record(site: pytest.Pytester) -> None:
+def test_an_enforcer_guards_and_its_check_results_are_recorded(site: pytest.Pytester) -> None:
     ran = run(
         site,
         """
@@ -105,7 +105,7 @@ def test_an_enforcer_guards_and_its_rulings_are_on_record(site: pytest.Pytester)
     ran.assert_outcomes(passed=1)
 
 
-def test_the_policy_may_be_text_a_path_beside_the_test_or_one_below_the_root(
+def test_the_policy_may_be_text_or_a_path_near_the_test_or_below_the_root(
     site: pytest.Pytester,
 ) -> None:
     site.makefile(".yaml", desk=POLICY)
@@ -152,7 +152,7 @@ def test_the_ini_file_names_the_policy_of_all_tests(site: pytest.Pytester) -> No
     ran.stdout.fnmatch_lines(["demur: *, policy: desk.yaml"])
 
 
-def test_the_ini_option_may_be_given_without_an_ini_file(site: pytest.Pytester) -> None:
+def test_the_ini_option_works_without_an_ini_file(site: pytest.Pytester) -> None:
     site.makefile(".yaml", desk=POLICY)
     source = """
         def test_it(demur_gate):
@@ -195,7 +195,7 @@ def test_the_nearest_marker_wins_each_setting_by_itself(site: pytest.Pytester) -
         ('"x"', "*pytest.mark.demur: the marker does not take an argument without a name*"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_told_without_a_traceback(
+def test_an_invalid_setting_is_reported_without_a_traceback(
     site: pytest.Pytester, marker: str, told: str
 ) -> None:
     ran = run(
@@ -279,7 +279,7 @@ COUNTS = [
 ]
 
 
-def test_the_codes_are_counted_at_the_end_if_asked_for(site: pytest.Pytester) -> None:
+def test_codes_are_counted_at_the_end_with_the_report_option(site: pytest.Pytester) -> None:
     ran = run(site, REPORTED, "--demur-report")
 
     ran.assert_outcomes(passed=4)
@@ -295,7 +295,7 @@ def test_one_is_called_one(site: pytest.Pytester) -> None:
     run(site, source, "--demur-report").stdout.fnmatch_lines(["1 decision in 1 test, 0 refused"])
 
 
-def test_nothing_is_counted_unless_asked_for(site: pytest.Pytester) -> None:
+def test_codes_are_not_counted_without_the_report_option(site: pytest.Pytester) -> None:
     run(site, REPORTED).stdout.no_fnmatch_line("*decisions in*")
 
 
@@ -307,7 +307,7 @@ def test_codes_of_other_processes_are_counted_too(site: pytest.Pytester) -> None
     ran.stdout.fnmatch_lines(COUNTS)
 
 
-def test_the_header_and_the_marker_are_told(site: pytest.Pytester) -> None:
+def test_the_header_and_the_marker_are_shown(site: pytest.Pytester) -> None:
     ran = run(site, "def test_it(): pass")
     ran.stdout.fnmatch_lines(["demur: *, policy: allows what no guard objects to"])
 

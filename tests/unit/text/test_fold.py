@@ -73,7 +73,7 @@ def test_letters_outside_ascii_stay_different() -> None:
 
 
 @pytest.mark.parametrize("character", ["😀", "→", "\ud800", "\U0003134f"])
-def test_what_no_word_is_made_of_keeps_its_bytes(character: str) -> None:
+def test_characters_outside_words_keep_their_bytes(character: str) -> None:
     raw = character.encode("utf-8", "surrogatepass")
 
     assert fold_character(character).encode("latin-1") == raw
@@ -86,7 +86,7 @@ def test_composed_and_decomposed_letters_fold_alike() -> None:
 
 
 @pytest.mark.parametrize("point", [0x30000, 0x50000, 0xE1000, 0x10FFFF, 0x1AFFF])
-def test_what_is_not_assigned_takes_no_room_in_the_table(point: int) -> None:
+def test_unassigned_characters_are_not_in_the_table(point: int) -> None:
     assert FOLD_TABLE[point] == fold_character(chr(point))
     assert point not in FOLD_TABLE
 

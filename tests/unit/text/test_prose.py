@@ -49,7 +49,7 @@ COMMON = {"the": ("en",), "and": ("en",), "der": ("de",), "und": ("de",), "in": 
         ("the caf\u00e9 and the bar", "en"),
     ],
 )
-def test_a_language_is_told_by_script_or_by_its_words(text: str, language: str | None) -> None:
+def test_a_language_is_guessed_by_script_or_by_its_words(text: str, language: str | None) -> None:
     assert guess_language(text, COMMON) == language
 
 
@@ -74,7 +74,7 @@ def test_sentences_know_their_place_in_any_script() -> None:
         "> I cannot help you\nshe said.",
     ],
 )
-def test_what_is_quoted_is_not_said(quoted: str) -> None:
+def test_quoted_text_is_not_part_of_the_answer(quoted: str) -> None:
     assert said(quoted) == ["she said."]
     assert read_answer(quoted).quotes == 1
 
@@ -91,7 +91,7 @@ def test_a_single_word_in_doubtful_quotes_is_the_answerers_own() -> None:
     assert " ".join(sentence.words.split()) == "that was not right at all, friend ."
 
 
-def test_code_and_thoughts_are_not_said() -> None:
+def test_code_and_thoughts_are_not_part_of_the_answer() -> None:
     text = "<think>I cannot do this.</think>Fine.\n```\nI cannot\n```\nDone."
 
     assert said(text) == ["Fine.", "Done."]
@@ -204,7 +204,7 @@ def test_places_lead_back_into_a_text_with_loose_accents_and_hidden_characters()
         ('"I cannot do it at all, really."', "cannot", False),
     ],
 )
-def test_quotations_are_told_from_own_words(text: str, word: str, quoted: bool) -> None:
+def test_quotations_are_distinguished_from_own_words(text: str, word: str, quoted: bool) -> None:
     looked = prepare_text(text)
 
     assert looked.is_quoted(looked.folded.index(word)) is quoted

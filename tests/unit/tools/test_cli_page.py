@@ -68,7 +68,7 @@ def test_a_command_shows_how_it_is_called_and_what_its_arguments_mean() -> None:
         ("+", "tool FILE...", "required"),
     ],
 )
-def test_a_positional_argument_shows_how_often_it_stands(
+def test_a_positional_argument_shows_how_often_it_may_appear(
     nargs: str | None, usage: str, default: str
 ) -> None:
     page = page_of(parser_with("file", nargs=nargs, help="a file"))
@@ -123,7 +123,7 @@ def test_a_long_call_breaks_between_arguments_only() -> None:
     assert all(line.endswith("VALUE]") for line in lines)
 
 
-def test_what_a_command_says_about_its_exit_status_is_kept() -> None:
+def test_the_exit_status_text_of_a_command_is_kept() -> None:
     parser = argparse.ArgumentParser(description="do it", epilog="exit: 0 fine, 9 not")
 
     assert page_of(parser) == "## tool\n\nDo it.\n\n```text\ntool\n```\n\nExit: 0 fine, 9 not."

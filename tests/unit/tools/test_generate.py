@@ -28,7 +28,7 @@ def test_nothing_in_the_repository_is_out_of_date() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_the_enum_is_made_without_the_package_it_is_part_of() -> None:
+def test_the_enum_is_generated_without_importing_the_package() -> None:
     program = (
         "import pathlib, runpy, sys; sys.path.insert(0, str(pathlib.Path(sys.argv[1]).parent));"
         "made = runpy.run_path(sys.argv[1])['enum_source']();"
@@ -72,7 +72,7 @@ def test_the_page_of_a_code_that_is_gone_is_removed(generate: ModuleType, tmp_pa
     assert not gone.exists()
 
 
-def test_a_file_is_written_before_the_next_one_is_made(
+def test_a_file_is_written_before_the_next_one_is_generated(
     generate: ModuleType, tmp_path: Path
 ) -> None:
     def files() -> Iterator[tuple[str, str]]:
@@ -96,7 +96,7 @@ def test_a_check_that_finds_something_says_what_helps(
     assert "make generate" in shown.err
 
 
-def test_what_is_written_is_named(
+def test_written_files_are_named(
     generate: ModuleType,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

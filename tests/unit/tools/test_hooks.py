@@ -148,7 +148,7 @@ def test_the_page_shows_every_input_and_no_other() -> None:
     ]
 
 
-def test_a_wrong_code_fails_the_job_and_is_told_in_its_log(sources: Path) -> None:
+def test_an_unregistered_code_fails_the_job_and_is_in_its_log(sources: Path) -> None:
     ran, handed = lint(sources)
 
     assert ran.returncode == 1
@@ -156,7 +156,7 @@ def test_a_wrong_code_fails_the_job_and_is_told_in_its_log(sources: Path) -> Non
     assert handed == ""
 
 
-def test_only_the_paths_that_were_named_are_looked_at(sources: Path) -> None:
+def test_only_the_named_paths_are_linted(sources: Path) -> None:
     assert lint(sources, paths="broad.yaml\n")[0].returncode == 0
     assert lint(sources, paths="broad.yaml\na b.py\n")[0].returncode == 1
     assert lint(sources, paths="broad.yaml", strict="true")[0].returncode == 1
@@ -192,7 +192,7 @@ def test_an_organisations_codes_are_known(sources: Path, acme_text: Any) -> None
 
 
 @pytest.mark.parametrize("name", ["paths", "registries", "strict", "sarif"])
-def test_what_an_input_holds_is_never_run(sources: Path, name: str) -> None:
+def test_an_input_value_is_never_executed(sources: Path, name: str) -> None:
     lint(sources, **{name: '$(touch ran) `touch ran` "; touch ran; echo "\n--help'})
 
     assert not (sources / "ran").exists()

@@ -57,7 +57,7 @@ def test_a_model_is_written_by_the_names_of_its_fields(sdk: Write) -> None:
     assert sdk(types=text).values("toy.types:Categories") == {"hate", "self-harm", "sexual"}
 
 
-def test_a_stub_speaks_for_a_module_that_is_made_at_run_time(sdk: Write, tmp_path: Path) -> None:
+def test_a_stub_describes_a_module_built_at_run_time(sdk: Write, tmp_path: Path) -> None:
     sources = sdk(pb2="DESCRIPTOR = b'...'\nbuild(globals())\n")
     stub = (
         "class State(int, metaclass=Wrapper):\n    __slots__ = ()\n    REJECTED: ClassVar[State]\n"

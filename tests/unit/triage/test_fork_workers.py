@@ -36,13 +36,13 @@ def test_a_fork_that_dies_loses_only_its_item() -> None:
     assert [done[index].result for index in (1, 2, 3)] == ["x", "xx", "xxx"]
 
 
-def test_when_all_have_died_the_rest_is_told() -> None:
+def test_when_all_workers_died_the_rest_is_reported_as_killed() -> None:
     done = sorted(run_in_forks(times, [13, 13, 13, 1], 2))
 
     assert done == [WorkResult(index, killed=True) for index in range(4)]
 
 
-def test_what_the_work_raises_is_raised_here() -> None:
+def test_an_error_of_the_work_is_raised_in_the_parent() -> None:
     with pytest.raises(ValueError, match="no such number"):
         list(run_in_forks(times, [1, 14], 2))
 

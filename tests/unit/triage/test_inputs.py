@@ -88,7 +88,7 @@ def test_files_that_appear_later_are_read(tmp_path: Path) -> None:
     assert totals(found) == [0, 1]
 
 
-def test_what_cannot_be_followed_is_told_once(tmp_path: Path) -> None:
+def test_an_input_that_cannot_be_followed_is_reported_once(tmp_path: Path) -> None:
     path = tmp_path / "none"
     found = followed(
         [str(path), str(tmp_path / "*.x"), "-"], lambda: None, lambda: path.write_bytes(LINE)
@@ -140,7 +140,7 @@ def test_a_file_that_is_rotated_in_a_followed_folder_is_counted_once(tmp_path: P
     assert found[-1].files == 3
 
 
-def test_who_still_writes_to_a_rotated_file_is_heard(tmp_path: Path) -> None:
+def test_lines_appended_to_a_rotated_file_are_read(tmp_path: Path) -> None:
     path, old = tmp_path / "log", tmp_path / "log.1"
     path.write_bytes(LINE)
 

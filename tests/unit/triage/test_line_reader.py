@@ -82,7 +82,7 @@ def test_text_in_other_fields_does_not_count(event: Any) -> None:
         "answered\u2028REFUSED: RCE_RISK: x",
     ],
 )
-def test_a_quoted_refusal_is_told_apart(message: str) -> None:
+def test_a_quoted_refusal_is_counted_as_quoted(message: str) -> None:
     assert counts({"message": message}) == {("RCE_RISK", "quoted", "unknown"): 1}
 
 
@@ -113,7 +113,7 @@ def test_json_within_json_is_opened_only_so_deep() -> None:
     assert set(counts(deeper)) <= {("RCE_RISK", "quoted", "unknown")}
 
 
-def test_who_wrote_a_named_field_stands_beside_it() -> None:
+def test_the_role_next_to_a_named_field_is_read() -> None:
     options = TriageOptions(format="json", fields=("turn.content",))
     event = {"turn": {"role": "user", "content": "REFUSED: RCE_RISK: x"}}
 
@@ -246,7 +246,7 @@ def test_times_come_from_the_event() -> None:
         (b"{" + b"x" * 70_000, False),
     ],
 )
-def test_a_structured_log_is_told_by_its_first_lines(head: bytes, structured: bool) -> None:
+def test_a_structured_log_is_recognised_by_its_first_lines(head: bytes, structured: bool) -> None:
     assert looks_structured(head) is structured
 
 
@@ -295,7 +295,7 @@ def test_the_common_forms_are_read(head: str) -> None:
     "head",
     ["", "WARN guard: ", "2026-13-45T14:43:59Z ", "12:00 ", "v1.2.3 ", "Nov 31 00:00:00 ", "1234 "],
 )
-def test_what_is_no_time_is_none(head: str) -> None:
+def test_a_malformed_time_is_none(head: str) -> None:
     assert parse_line_time(head, NOW) is None
 
 

@@ -109,7 +109,7 @@ def test_a_limit_is_held_against_the_counts(text: str, over: bool, core: Registr
 
 
 @pytest.mark.parametrize("text", ["", "RCE_RISK", "RCE_RISK<3", "RCE_RISK>x", ">0"])
-def test_what_is_no_limit_is_refused(text: str, core: Registry) -> None:
+def test_a_malformed_limit_is_refused(text: str, core: Registry) -> None:
     with pytest.raises(InputError, match="is not a limit"):
         TriageLimit.parse(text, core)
 

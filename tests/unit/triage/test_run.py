@@ -43,7 +43,7 @@ def test_a_name_that_looks_like_a_glob_is_a_name_first(tmp_path: Path) -> None:
     assert expand_names([str(path)]) == [str(path)]
 
 
-def test_what_cannot_be_read_is_told_and_nothing_else_is_lost(tmp_path: Path) -> None:
+def test_unreadable_inputs_are_reported_and_the_rest_is_counted(tmp_path: Path) -> None:
     [path] = logs(tmp_path, 1)
     names = [str(tmp_path / "none"), str(tmp_path / "*.nope"), "bad\0name", str(path)]
 
@@ -58,14 +58,14 @@ def test_what_cannot_be_read_is_told_and_nothing_else_is_lost(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_told(tmp_path: Path) -> None:  # pragma: no cover
+def test_a_file_without_read_permission_is_reported(tmp_path: Path) -> None:  # pragma: no cover
     [path] = logs(tmp_path, 1)
     path.chmod(0)
 
     assert triage_logs([str(path)], TEXT).unread == (UnreadFile(str(path), "permission denied"),)
 
 
-def test_a_file_that_goes_away_is_told(tmp_path: Path) -> None:
+def test_a_file_that_disappears_is_reported(tmp_path: Path) -> None:
     paths = logs(tmp_path, 2)
     work = plan_work(map(str, paths))
     paths[0].unlink()
@@ -119,7 +119,7 @@ def test_a_killed_process_loses_only_what_it_read(
     assert {unread.reason for unread in counts.unread} == {"the process that read it was killed"}
 
 
-def test_a_broken_pool_is_told_like_a_killed_process() -> None:
+def test_a_broken_pool_is_reported_like_a_killed_process() -> None:
     future: Future[RefusalCounts] = Future()
     future.set_exception(BrokenProcessPool())
 
@@ -142,7 +142,7 @@ def test_standard_input_and_compressed_files_tell_their_progress(tmp_path: Path)
     assert sum(done) == path.stat().st_size + 2 * len(LINE)
 
 
-def test_a_missing_package_is_told_for_its_file(
+def test_a_missing_package_is_reported_for_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.zst"

@@ -42,7 +42,7 @@ def test_gzip_may_have_members_and_padding() -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstd])
-def test_a_damaged_file_is_counted_as_far_as_it_goes_and_told(pack: object) -> None:
+def test_a_damaged_file_is_counted_as_far_as_possible_and_reported(pack: object) -> None:
     assert callable(pack)
     whole = pack(bytes(LINE * 1000 + bytes(range(256)) * 4000))
     counts = stream(whole[: len(whole) // 2] + b"\xff\xff\xff" * 20)
@@ -212,5 +212,5 @@ def test_codes_and_phrases_of_an_organisation_are_known(tmp_path: Path, acme_tex
 @pytest.mark.parametrize(
     "data", [blocks.detect_compression(b""), blocks.detect_compression(b"plain")]
 )
-def test_what_is_not_compressed_is_plain(data: str | None) -> None:
+def test_uncompressed_data_is_read_as_plain(data: str | None) -> None:
     assert data is None

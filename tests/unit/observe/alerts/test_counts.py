@@ -38,7 +38,7 @@ def test_counts_add_up() -> None:
     assert both.problem == ""
 
 
-def test_what_one_source_cannot_tell_nobody_can() -> None:
+def test_a_count_missing_from_one_source_is_missing_from_the_sum() -> None:
     both = add_counts([A, unknown_counts("gone"), unknown_counts("gone")])
 
     assert both.decisions is None

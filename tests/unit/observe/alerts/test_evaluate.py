@@ -82,7 +82,7 @@ def test_a_count_that_is_the_least_there_were_can_fire_and_is_never_quiet() -> N
     assert (alert.state, alert.message) == (AlertState.UNJUDGED, "could not judge: gone")
 
 
-def test_what_a_source_does_not_tell_is_not_judged() -> None:
+def test_a_rule_on_a_count_that_the_source_lacks_is_unjudged() -> None:
     log = DecisionCounts(None, {}, {}, None, None)
 
     assert judged(make(AlertKind.COUNT, DENY), log).message.endswith("the source does not tell it")
@@ -209,7 +209,7 @@ def test_a_rule_that_must_hold_for_some_time_waits() -> None:
     assert judged(rule, none).state is AlertState.QUIET
 
 
-def test_a_rule_is_asked_at_moments_spread_over_its_time() -> None:
+def test_a_rule_with_hold_is_evaluated_at_times_spread_over_it() -> None:
     source = Scripted(DecisionCounts(codes={"RCE_RISK": 1}))
     evaluate_rules([make(AlertKind.COUNT, hold=timedelta(minutes=50))], source, NOW_evaluate, CORE)
 
@@ -228,7 +228,7 @@ def ids(alerts: object) -> list[str]:
     return [one.rule.id for one in alerts]
 
 
-def test_what_fires_or_cannot_be_judged_is_told_and_remembered() -> None:
+def test_firing_and_unjudged_alerts_are_notified_and_remembered() -> None:
     notice = make_notice(
         [alert("A1"), alert("B1", AlertState.UNJUDGED), alert("C1", AlertState.QUIET)], {}, NOW
     )
@@ -239,7 +239,7 @@ def test_what_fires_or_cannot_be_judged_is_told_and_remembered() -> None:
     assert set(notice.deliveries) == {"A1", "B1"}
 
 
-def test_nobody_is_told_again_before_the_cooldown_is_over() -> None:
+def test_no_notification_repeats_before_the_cooldown() -> None:
     told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING)}
     one = alert("A1", cooldown=HOUR)
 
@@ -248,13 +248,13 @@ def test_nobody_is_told_again_before_the_cooldown_is_over() -> None:
     assert ids(make_notice([one], told, NOW + HOUR).alerts) == ["A1"]
 
 
-def test_a_change_of_state_is_told_at_once() -> None:
+def test_a_change_of_state_is_notified_at_once() -> None:
     told = {"A1": AlertDelivery(at=NOW, state=AlertState.UNJUDGED)}
 
     assert ids(make_notice([alert("A1", cooldown=HOUR)], told, NOW).alerts) == ["A1"]
 
 
-def test_what_is_over_is_told_once() -> None:
+def test_a_resolved_alert_is_notified_once() -> None:
     told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING)}
     notice = make_notice([alert("A1", AlertState.QUIET)], told, NOW)
 
@@ -262,7 +262,7 @@ def test_what_is_over_is_told_once() -> None:
     assert notice.deliveries == {}
 
 
-def test_what_was_told_is_kept_in_a_file() -> None:
+def test_deliveries_survive_a_round_trip() -> None:
     told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING, codes=("MADE_UP",))}
 
     assert load_deliveries(dump_deliveries(told), "state") == told
@@ -284,7 +284,7 @@ def test_a_file_of_something_else_is_an_error(raw: bytes) -> None:
         load_deliveries(raw, "state")
 
 
-def test_a_code_that_nobody_was_told_of_does_not_wait_for_the_cooldown() -> None:
+def test_a_new_code_is_notified_before_the_cooldown() -> None:
     one = alert("A1", cooldown=timedelta(days=1))._replace(codes=("FIRST", "LATER"))
     told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING, codes=("FIRST",))}
     notice = make_notice([one], told, NOW + HOUR)
@@ -305,7 +305,7 @@ def test_many_new_codes_are_not_all_named() -> None:
     assert "alert: C0, C1, C2, C3, C4 and 2 more; " in again.message
 
 
-def test_who_makes_codes_up_wakes_nobody_for_ever() -> None:
+def test_invented_codes_do_not_cause_endless_notifications() -> None:
     many = tuple(f"C{n}" for n in range(5000))
     one = alert("A1", cooldown=HOUR)._replace(codes=many)
     told = make_notice([one], {}, NOW).deliveries
@@ -348,7 +348,7 @@ def test_slack_gets_one_message_that_mentions_nobody() -> None:
     assert "&lt;!channel&gt; &amp;" in block["text"]["text"]
 
 
-def test_slack_is_told_what_fires_what_cannot_be_judged_and_what_is_over() -> None:
+def test_the_slack_message_lists_firing_unjudged_and_resolved_alerts() -> None:
     message = slack_message(NOTICE)
 
     assert message["text"] == "demur: firing: A1; could not judge: B1; over: C1"

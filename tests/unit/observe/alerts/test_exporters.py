@@ -223,7 +223,7 @@ def test_queries_hold_the_numbers_of_the_rules(more: dict[str, Any], query: str)
     assert monitor(**more)["query"] == query
 
 
-def test_what_a_monitor_cannot_say_stands_in_its_message() -> None:
+def test_settings_that_a_monitor_cannot_express_are_in_its_message() -> None:
     one = monitor(
         kind=AlertKind.SHARE,
         minimum=20,

@@ -53,7 +53,7 @@ def test_a_period_is_written_in_its_largest_unit() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "h", "1", "0m", "-1h", "1.5h", "1w", "367d", "²h", 5, None])
-def test_what_is_no_period_is_none(text: object) -> None:
+def test_a_malformed_period_is_none(text: object) -> None:
     assert parse_period(text) is None
 
 
@@ -96,7 +96,7 @@ def test_everything_that_is_left_out_has_a_sensible_value() -> None:
     assert one.severity is Severity.HIGH
 
 
-def test_everything_that_is_said_is_read() -> None:
+def test_every_field_of_a_rule_is_read() -> None:
     text = (
         "{id: A1, kind: share, class: HARD_BLOCK, over_percent: 2.5, of: refusals, window: 30m, "
         "severity: low, for: 10m, cooldown: 1d, minimum: 7, description: d, runbook: r}"

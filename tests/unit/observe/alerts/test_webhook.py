@@ -29,7 +29,7 @@ def test_a_server_that_asks_for_patience_gets_it_within_bounds() -> None:
         assert told(server) == (4, [7, 60, 2])
 
 
-def test_what_stays_broken_is_given_up_and_the_secret_stays_one() -> None:
+def test_a_failing_webhook_is_abandoned_without_showing_its_secret() -> None:
     with hook(500, 500) as server, pytest.raises(WebhookError) as caught:
         told(server, retries=1)
 
@@ -39,7 +39,7 @@ def test_what_stays_broken_is_given_up_and_the_secret_stays_one() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410])
-def test_what_is_wrong_with_the_message_is_not_tried_again(status: int) -> None:
+def test_a_rejected_message_is_not_retried(status: int) -> None:
     with hook(status) as server, pytest.raises(WebhookError) as caught:
         told(server)
 
@@ -63,7 +63,7 @@ def test_a_server_that_does_not_answer_is_left_after_the_timeout() -> None:
             told(server, timeout_s=0.6, retries=0)
 
 
-def test_an_address_where_nobody_listens_is_said_to_be_one() -> None:
+def test_a_refused_connection_is_reported_as_unreachable() -> None:
     with hook() as server:
         url = server.url
     with pytest.raises(WebhookError, match="cannot be reached: connection refused"):
@@ -81,7 +81,7 @@ def test_a_server_that_speaks_no_http_is_an_error() -> None:
     "url",
     ["", "hooks", "file:///etc/passwd", "http://", "https://a b", "http://[::1", "http://a:x/"],
 )
-def test_what_is_no_address_is_refused_without_showing_it(url: str) -> None:
+def test_an_invalid_url_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(InputError) as caught:
         mask_url(url)
 

@@ -18,7 +18,7 @@ from demur.store.opening import open_store
 RISKY = {"ticket_id": "T-1", "chargeback_risk": 0.95}
 
 
-def test_a_period_is_counted_beside_the_one_before() -> None:
+def test_a_period_is_compared_with_the_one_before() -> None:
     clock = Ticking(NOON - timedelta(hours=30))
     with open_store(":memory:") as store:
         gate = gate_over(store, clock=clock)
@@ -44,7 +44,7 @@ def test_a_period_is_counted_beside_the_one_before() -> None:
     ]
 
 
-def test_what_is_compared_is_equally_long() -> None:
+def test_compared_periods_are_equally_long() -> None:
     clock = Ticking(NOON)
     with open_store(":memory:") as store:
         gate = gate_over(store, clock=clock)

@@ -23,7 +23,7 @@ def found(page: Page) -> int:
     return len([row for table in page.all("tbody") for row in table.all("tr")])
 
 
-def test_decisions_are_filtered_and_the_form_keeps_what_was_asked(site: Site) -> None:
+def test_decisions_are_filtered_and_the_form_keeps_the_filter(site: Site) -> None:
     page = site.open("/decisions?verdict=DENY&code=CHARGEBACK_RISK_BLOCK&action=&since=2026-11-15")
     chosen = [one.attrs["value"] for one in page.all("option") if "selected" in one.attrs]
 
@@ -33,7 +33,7 @@ def test_decisions_are_filtered_and_the_form_keeps_what_was_asked(site: Site) ->
     assert found(site.open("/decisions?subject=customer:ada")) == 2
 
 
-def test_a_filter_that_nothing_can_match_is_left_out_and_said(site: Site) -> None:
+def test_an_invalid_filter_is_left_out_and_reported(site: Site) -> None:
     page = site.open("/decisions?verdict=MAYBE&class=x")
 
     assert found(page) == 5
@@ -90,7 +90,7 @@ def test_a_search_by_id_or_request_leads_to_the_decision(site: Site) -> None:
         assert answer.headers["location"] == f"/decisions/{decision_id}"
 
 
-def test_a_search_by_subject_lists_what_they_asked_for(site: Site) -> None:
+def test_a_search_by_subject_lists_their_decisions(site: Site) -> None:
     assert found(site.open("/decisions?q=ada")) == 2
     assert found(site.open("/decisions?q=customer:ada")) == 2
 
@@ -168,7 +168,7 @@ def test_a_replay_says_that_the_same_came_out(site: Site) -> None:
     assert "Same again. Deny CHARGEBACK_RISK_BLOCK by R_CHARGEBACK" in Page(answer.text).text
 
 
-def test_what_was_erased_cannot_be_replayed_and_is_not_shown(site: Site) -> None:
+def test_an_erased_decision_cannot_be_replayed_and_is_not_shown(site: Site) -> None:
     decision_id = of_code(site, "PROMPT_LEAK")
     site.call.store.erase_subject("default", "customer:ada")
 
@@ -257,7 +257,7 @@ def test_the_intent_comes_before_other_texts_and_lists_are_looked_into() -> None
     assert [one.path for one in marked] == ["action.intent", "a", "b[0]"]
 
 
-def test_what_fits_nowhere_is_not_marked() -> None:
+def test_spans_outside_the_text_are_not_marked() -> None:
     request = {"action": {"intent": TEXT}, "n": 7}
 
     assert mark_texts(request, [at(90, 99), at(3, 3), finding()]) == []

@@ -109,7 +109,7 @@ def test_the_report_is_there_as_data(measured: Site) -> None:
     assert report.rates.false_refusal.hits == 2
 
 
-def test_how_it_was_judged_is_told(measured: Site, runs: Path) -> None:
+def test_the_page_shows_the_judges_and_their_agreement(measured: Site, runs: Path) -> None:
     run = a_run(runs / "judged")
     (run.folder / "labels.jsonl").write_text(
         '{"id": "good-0", "outcome": "refused"}\n{"id": "bad-0", "outcome": "refused"}\n'
@@ -191,7 +191,7 @@ def test_a_rate_has_words_and_a_place() -> None:
     assert rate_figure(make_rate(0, 0)).value == "-"
 
 
-def test_rates_stand_beside_their_aims(tmp_path: Path) -> None:
+def test_rates_are_shown_with_their_thresholds(tmp_path: Path) -> None:
     safety, utility, refusals, *others = rate_figures(reported(tmp_path))
 
     assert (safety.aim, safety.wanted, safety.tone) == (95.0, "more than 95 %", "deny")
@@ -216,7 +216,7 @@ def test_the_groups_that_went_wrong_come_first(tmp_path: Path) -> None:
     assert rows[1].utility.value == "100.0 %"
 
 
-def test_examples_say_what_was_asked_and_answered(tmp_path: Path) -> None:
+def test_examples_show_prompt_facts_and_answer(tmp_path: Path) -> None:
     kinds = dict(examples_to_read(reported(tmp_path)))
     [harm] = kinds["Missed harm, the surest first"]
     [lost] = kinds["Could not judge"]

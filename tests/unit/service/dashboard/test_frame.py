@@ -94,7 +94,7 @@ def test_fields_of_a_form_are_read() -> None:
 
 
 @pytest.mark.parametrize("body", [b"\xff", b"&".join([b"a=1"] * 50)])
-def test_what_is_no_form_is_refused(body: bytes) -> None:
+def test_a_malformed_form_is_refused(body: bytes) -> None:
     with pytest.raises(ProblemError, match="not a form"):
         parse_form(body)
 
@@ -126,7 +126,7 @@ def test_a_form_without_a_file_is_refused(body: bytes, kind: str, status: int) -
     assert caught.value.status == status
 
 
-def test_what_was_made_a_moment_ago_is_kept_for_that_service() -> None:
+def test_a_recent_result_is_cached_per_service() -> None:
     clock = Ticking()
     made: list[int] = []
     with opened() as gate:

@@ -108,7 +108,7 @@ def test_every_page_stays_inert(empty: Site, bad: str) -> None:
         check_inert(Page(answer.text))
 
 
-def test_what_came_in_is_shown_as_it_is(empty: Site) -> None:
+def test_hostile_input_is_shown_as_text(empty: Site) -> None:
     bad = PAYLOADS[1]
     page = next(empty.open(path) for path in filled(empty, bad) if path.startswith("/decisions/0"))
 

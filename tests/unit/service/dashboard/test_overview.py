@@ -61,7 +61,7 @@ def test_a_quiet_period_says_so() -> None:
     assert "All quiet" in page.text
 
 
-def test_one_tenant_can_be_looked_at_alone(site: Site) -> None:
+def test_the_overview_can_be_limited_to_one_tenant(site: Site) -> None:
     gate = site.call.service.gate
     gate.decide(refund(evidence=RISKY), tenant="other")
     page = site.open("/?tenant=other")
@@ -77,7 +77,7 @@ def test_many_tenants_have_one_state_of_alerts(empty: Site) -> None:
     assert "All quiet" in empty.open("/").text
 
 
-def test_sample_decisions_are_said_to_be_made_up(empty: Site) -> None:
+def test_sample_decisions_are_labelled_as_sample_data(empty: Site) -> None:
     empty.call.service.gate.decide(refund(), tenant=SAMPLE_TENANT)
     empty.call.service.gate.decide(refund(), tenant="acme")
 
@@ -108,7 +108,7 @@ def test_one_reason_tells_its_meaning_rules_and_decisions(site: Site) -> None:
     assert len([link for link in page.links() if link.startswith("/decisions/")]) == 1
 
 
-def test_a_reason_that_was_never_given_still_has_its_meaning(site: Site) -> None:
+def test_an_unused_reason_still_has_its_meaning(site: Site) -> None:
     page = site.open("/reasons/RCE_RISK")
 
     assert "No rule names it" in page.text

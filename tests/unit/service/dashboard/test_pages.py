@@ -90,7 +90,7 @@ def test_a_program_gets_a_problem_and_no_page(locked: tuple[Site, str]) -> None:
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_a_form_without_a_key_is_told_to_log_in(locked: tuple[Site, str]) -> None:
+def test_a_form_without_a_key_gets_a_link_to_log_in(locked: tuple[Site, str]) -> None:
     site, _ = locked
     answer = site.send("/decisions/x/label", {"value": "good"})
 
@@ -160,7 +160,7 @@ def test_logging_out_forgets_the_key(locked: tuple[Site, str]) -> None:
     assert "demur_key=; Path=/; Max-Age=0; Expires=Thu, 01 Jan 1970" in answer.headers["set-cookie"]
 
 
-def test_who_sees_all_tenants_can_choose_one(site: Site) -> None:
+def test_an_unrestricted_user_can_choose_a_tenant(site: Site) -> None:
     site.call.service.gate.decide(refund(), tenant="a b;c")
     answer = site.send("/tenant", {"tenant": "a b;c", "next": "/decisions"})
     pair = answer.headers["set-cookie"].partition(";")[0]
@@ -186,7 +186,7 @@ def test_an_address_that_names_a_tenant_chooses_it(site: Site) -> None:
     assert "set-cookie" not in site.get("/decisions").headers
 
 
-def test_who_tries_too_often_has_to_wait_and_a_known_key_does_not(
+def test_login_attempts_are_rate_limited_but_not_for_a_valid_key(
     locked: tuple[Site, str],
 ) -> None:
     site, key = locked

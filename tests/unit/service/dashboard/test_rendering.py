@@ -46,7 +46,7 @@ def test_a_percentage_is_never_nothing_for_something(value: float, shown: str) -
         (10, 40, "−75"),  # noqa: RUF001 - a true minus
     ],
 )
-def test_a_change_is_told_against_what_was_before(now: int, before: int, shown: str) -> None:
+def test_a_change_is_relative_to_the_period_before(now: int, before: int, shown: str) -> None:
     assert format_change(now, before) == (f"{shown}{THIN}%" if shown else "")
 
 
@@ -54,7 +54,7 @@ def test_a_change_is_told_against_what_was_before(now: int, before: int, shown: 
     ("now", "before", "shown"),
     [(91, 30, "3.0×"), (390, 30, "13×"), (30_000, 30, f"1{THIN}000×")],  # noqa: RUF001 - a true sign
 )
-def test_many_times_as_much_is_told_as_how_many_times(now: int, before: int, shown: str) -> None:
+def test_a_large_change_is_shown_as_a_factor(now: int, before: int, shown: str) -> None:
     assert format_change(now, before) == shown
 
 
@@ -64,7 +64,7 @@ def test_nothing_hides_in_a_text() -> None:
     assert "□202E□" in format_json({"a": "\u202e"})
 
 
-def test_addresses_hold_only_what_is_given() -> None:
+def test_query_strings_hold_only_values_that_are_set() -> None:
     assert encode_query({"a": "x y", "b": "", "c": None}, d="&") == "a=x+y&d=%26"
     assert encode_segment("acme.com/KYC") == "acme.com/KYC"
     assert encode_segment('a"><b?#') == "a%22%3E%3Cb%3F%23"

@@ -78,7 +78,7 @@ def test_a_label_leads_back_but_never_to_another_site(site: Site) -> None:
         {"value": "good", "note": "a\0b"},
     ],
 )
-def test_what_is_no_label_is_refused(site: Site, fields: dict[str, str]) -> None:
+def test_an_invalid_label_is_refused(site: Site, fields: dict[str, str]) -> None:
     decision_id = site.decide(refund())
 
     assert site.send(f"/decisions/{decision_id}/label", fields).status_code == 422
@@ -107,7 +107,7 @@ def test_a_better_answer_is_a_note_that_evals_know(site: Site) -> None:
     }
 
 
-def test_a_remark_stands_before_the_answer_which_counts(site: Site) -> None:
+def test_a_note_precedes_the_answer_that_counts(site: Site) -> None:
     decision_id = site.decide(refund())
     fields = {"value": "missed_harm", "note": "Not like that.", "answer": "I will not do that."}
     site.send(f"/decisions/{decision_id}/label", fields)
@@ -121,7 +121,7 @@ def test_a_remark_stands_before_the_answer_which_counts(site: Site) -> None:
     assert "answer: I will not do that." in queue.text
 
 
-def test_a_form_asks_for_a_better_answer_where_labels_may_be_given(site: Site) -> None:
+def test_a_form_offers_a_better_answer_field_where_labels_are_permitted(site: Site) -> None:
     decision_id = site.decide(refund())
     for path in (f"/decisions/{decision_id}", "/review"):
         fields = [one for one in site.open(path).all("textarea") if one.attrs["name"] == "answer"]

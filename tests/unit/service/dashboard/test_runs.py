@@ -35,7 +35,7 @@ def test_runs_are_named_by_their_folders_the_latest_first(tmp_path: Path) -> Non
     assert listing.is_complete
 
 
-def test_what_is_left_of_a_run_is_listed_and_other_folders_are_not(tmp_path: Path) -> None:
+def test_partial_runs_are_listed_and_other_folders_are_not(tmp_path: Path) -> None:
     make(tmp_path / "torn", "answers.jsonl")
     make(tmp_path / "asked", "rows.jsonl")
     make(tmp_path / "notes", "notes.txt")
@@ -179,7 +179,7 @@ def a_link(folder: Path) -> None:
         (a_link, "the folder holds no run"),
     ],
 )
-def test_what_is_wrong_with_a_run_is_said(
+def test_a_problem_of_a_run_is_reported_without_its_path(
     service: Service, tmp_path: Path, harm: Callable[[Path], None], problem: str
 ) -> None:
     folder = a_run(tmp_path / "a").folder
@@ -223,7 +223,7 @@ def test_large_runs_are_left_to_the_command_line(
     assert "too much for a page" in problem_of(service, run.folder)
 
 
-def test_what_does_not_fit_into_the_time_is_read_later(
+def test_runs_beyond_the_time_limit_are_read_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "monotonic", itertools.count().__next__)

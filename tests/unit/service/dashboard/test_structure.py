@@ -80,7 +80,7 @@ def test_headings_follow_each_other(page: Page) -> None:
     assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
-def test_ids_are_given_once_and_every_reference_leads_to_one(page: Page) -> None:
+def test_ids_are_unique_and_every_reference_resolves(page: Page) -> None:
     ids = [one.attrs["id"] for one in page.all() if "id" in one.attrs]
     wanted = {
         reference
@@ -174,7 +174,7 @@ def test_texts_and_shapes_stand_out_in_both_themes(theme: int) -> None:
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_verdicts_differ_in_lightness_where_colours_are_not_told_apart(theme: int) -> None:
+def test_verdict_colours_differ_in_lightness(theme: int) -> None:
     # Amber and red are what people confuse; blue is told from both by everybody.
     fills = [COLOURS[f"{name}-fill"].split(", ")[theme] for name in ("escalate", "deny")]
 
@@ -193,7 +193,7 @@ def test_every_verdict_has_a_shape_and_a_word(site: Site) -> None:
     assert all(one.all("svg") for one in verdicts)
 
 
-def test_what_is_never_drawn_is_not_laid_out() -> None:
+def test_hidden_elements_have_no_layout() -> None:
     """A list of suggestions that is given a layout takes up its room on the page."""
     style = load_assets()["app.css"].content.decode()
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)

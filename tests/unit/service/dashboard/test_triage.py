@@ -56,7 +56,7 @@ LOG = (
 
 
 @pytest.mark.parametrize("content", [LOG, gzip.compress(LOG)])
-def test_codes_are_counted_by_how_they_were_said(content: bytes) -> None:
+def test_codes_are_counted_by_form(content: bytes) -> None:
     counts = count_uploaded_log("a.log", content, NOON, CORE)
     first, old, unknown = counts.codes
 
@@ -86,7 +86,7 @@ def test_codes_of_the_registry_at_hand_are_known(tmp_path: Path, acme_text: Any)
     assert count_uploaded_log("a.log", line, NOON, CORE).total == 0
 
 
-def test_a_quoted_refusal_is_told_apart_and_not_counted() -> None:
+def test_a_quoted_refusal_is_separate_and_not_counted() -> None:
     line = b'{"message": "prompt: say REFUSED: RCE_RISK: now"}\n' * 2
     counts = count_uploaded_log("", line, NOON, CORE)
 
@@ -101,7 +101,7 @@ def test_a_damaged_log_is_read_as_far_as_it_goes() -> None:
     assert any("Read as far as it goes" in note for note in counts.notes)
 
 
-def test_whoever_hears_how_far_it_is_can_end_it() -> None:
+def test_a_progress_callback_can_stop_the_count() -> None:
     heard: list[int] = []
     count_uploaded_log("a.log", LOG, NOON, CORE, heard.append)
 

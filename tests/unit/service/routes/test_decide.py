@@ -32,7 +32,7 @@ def test_a_refusal_is_a_200_with_its_record() -> None:
     assert record == dict(stored.items())
 
 
-def test_what_came_beside_the_request_counts() -> None:
+def test_findings_and_signals_next_to_the_request_count() -> None:
     with open_service() as call:
         found = msgspec.to_builtins(finding("RCE_RISK"))
         body = {"request": refund(20), "findings": [found], "signals": {"mood": 1}}
@@ -70,7 +70,7 @@ def test_the_key_says_whose_decision_it_is() -> None:
         ([], None),
     ],
 )
-def test_a_request_that_cannot_be_used_is_told_and_not_stored(body: Any, where: str | None) -> None:
+def test_an_unusable_request_is_reported_and_not_stored(body: Any, where: str | None) -> None:
     with open_service() as call:
         answered = call("POST", "/v1/decide", body)
 
@@ -91,7 +91,7 @@ def test_the_same_request_id_gives_the_same_decision_and_another_request_a_confl
     assert other.json()["code"] == "IDEMPOTENCY_CONFLICT"
 
 
-def test_what_could_not_be_stored_is_no_decision() -> None:
+def test_a_decision_that_cannot_be_stored_is_a_503() -> None:
     with (
         open_store(":memory:") as real,
         gate_over(Lost(real.backend)) as gate,
@@ -104,7 +104,7 @@ def test_what_could_not_be_stored_is_no_decision() -> None:
     assert answered.headers["retry-after"] == "1"
 
 
-def test_what_fails_inside_is_an_abstention_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_recorded_as_an_abstention(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_service() as call:
         broken = call.service.gate._engine
 

@@ -77,7 +77,7 @@ def test_a_question_that_makes_no_sense_is_refused(query: str) -> None:
 @pytest.mark.parametrize(
     "name", ["NO", "%00", "a%20b", "..", "x" * 65, "%F0%9F%98%80", "'%20OR%201=1"]
 )
-def test_what_is_not_there_is_a_404(part: str, name: str) -> None:
+def test_an_unknown_decision_is_a_404(part: str, name: str) -> None:
     with open_service() as call:
         assert call("GET", f"/v1/decisions/{name}{part}").status_code == 404
 
@@ -111,7 +111,7 @@ def test_a_decision_is_explained_replayed_and_exported() -> None:
     assert "record.json" in zipfile.ZipFile(io.BytesIO(pack.content)).namelist()
 
 
-def test_what_was_erased_cannot_be_made_again() -> None:
+def test_an_erased_decision_cannot_be_replayed() -> None:
     with open_service() as call:
         [one] = decided(call, 500)
         call.store.erase_subject("default", "agent:billing")
@@ -121,7 +121,7 @@ def test_what_was_erased_cannot_be_made_again() -> None:
     assert answered.json()["code"] == "CONTEXT_MISSING"
 
 
-def test_grants_are_told() -> None:
+def test_an_explanation_lists_grants_and_codes() -> None:
     with open_service() as call:
         asked = call("POST", "/v1/decide", {"request": cleanup()}).json()
         told = call("GET", f"/v1/decisions/{asked['decision_id']}/explain").json()
@@ -130,7 +130,7 @@ def test_grants_are_told() -> None:
     assert told["codes"]["DESTRUCTIVE_ACTION"]
 
 
-def test_labels_and_outcomes_are_kept_with_who_said_so() -> None:
+def test_labels_and_outcomes_are_stored_with_their_author() -> None:
     with open_service() as call:
         key = add_key(call.store, "acme")
         body = {"request": refund(500)}

@@ -62,7 +62,7 @@ def test_only_an_admin_with_a_key_makes_keys() -> None:
     "body",
     [{"roles": []}, {"roles": ["king"]}, {"tenant": "a\nb"}, {"note": "\0"}, {"days": 0}, {"x": 1}],
 )
-def test_a_key_that_cannot_be_made_is_refused(body: dict[str, Any]) -> None:
+def test_an_invalid_key_request_is_refused(body: dict[str, Any]) -> None:
     with open_service() as call:
         admin = add_key(call.store, "", "admin")
         assert made(call, admin, **body).status_code == 422

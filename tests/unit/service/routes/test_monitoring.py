@@ -34,7 +34,7 @@ def test_a_service_is_up_and_ready() -> None:
         assert call("GET", "/ready").json()["status"] == "ready"
 
 
-def test_the_store_is_asked_once_a_second_at_most() -> None:
+def test_readiness_queries_the_store_at_most_once_a_second() -> None:
     with open_service() as call:
         call("GET", "/ready")
         asked = call.service.checked_at

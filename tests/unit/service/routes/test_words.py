@@ -18,7 +18,7 @@ def test_a_providers_refusal_is_normalised(more: str) -> None:
 
 
 @pytest.mark.parametrize("body", [{"choices": []}, [], 1, "text", True, {}])
-def test_what_carries_no_refusal_gives_null(body: Any) -> None:
+def test_a_body_without_a_refusal_normalizes_to_null(body: Any) -> None:
     with open_service() as call:
         assert call("POST", "/v1/normalize", body).json() == {"refusal": None}
 
@@ -44,7 +44,7 @@ def test_a_code_is_put_into_words() -> None:
     assert agent["view"]["code"] == "RCE_RISK"
 
 
-def test_a_decision_is_put_into_words_for_whoever_may_read_it() -> None:
+def test_a_decision_is_rendered_for_an_audience_the_key_may_read() -> None:
     with open_service() as call:
         one = call("POST", "/v1/decide", {"request": refund(500)}).json()["decision_id"]
         body = {"decision_id": one, "audience": "operator"}
@@ -70,7 +70,7 @@ def test_a_decision_is_put_into_words_for_whoever_may_read_it() -> None:
         ({"decision_id": "NO"}, 404),
     ],
 )
-def test_what_cannot_be_put_into_words_is_refused(body: Any, status: int) -> None:
+def test_an_unrenderable_request_is_refused(body: Any, status: int) -> None:
     with open_service() as call:
         assert call("POST", "/v1/respond", body).status_code == status
 
