@@ -125,7 +125,7 @@ def test_a_tool_result_is_judged_by_the_name_of_its_call(enforcer: Enforcer, gat
     assert record["request"]["trace"]["call_id"] == "t-1"
 
 
-def test_what_was_said_before_is_judged_only_if_the_history_is_not_trusted(
+def test_the_history_is_checked_only_with_recheck_history(
     enforcer: Enforcer,
 ) -> None:
     messages = [user(ORDERS), assistant("No."), user("Thanks anyway.")]
@@ -183,7 +183,7 @@ def test_an_answer_comes_back_as_it_is(enforcer: Enforcer) -> None:
         ),
     ],
 )
-def test_a_models_refusal_comes_back_as_it_is_with_its_ruling(
+def test_a_model_refusal_is_returned_unchanged_with_its_check_result(
     body: dict[str, Any], code: str, enforcer: Enforcer, gate: Gate
 ) -> None:
     fake = FakeAnthropic(Reply(body))
@@ -203,7 +203,7 @@ def filtered() -> Reply:
     return Reply({"type": "error", "error": error}, status=400)
 
 
-def test_an_error_that_is_a_refusal_is_raised_as_it_is_with_its_ruling(
+def test_an_error_that_is_a_refusal_is_raised_unchanged_with_its_check_result(
     enforcer: Enforcer,
 ) -> None:
     with pytest.raises(anthropic.BadRequestError) as caught:
@@ -232,7 +232,7 @@ def test_an_error_that_is_no_refusal_passes_untouched(
     assert read_check_result(caught.value) is None
 
 
-def test_a_forbidden_answer_is_raised_or_replaced_with_all_that_it_asked_for(
+def test_a_forbidden_answer_is_raised_or_replaced_with_its_tool_calls(
     enforcer: Enforcer,
 ) -> None:
     call = {"type": "tool_use", "id": "t-1", "name": "lookup", "input": {}}
@@ -459,7 +459,7 @@ def test_copies_of_the_client_are_guarded(enforcer: Enforcer) -> None:
             ask(one, user(ORDERS))
 
 
-def test_what_is_no_client_of_this_kind_is_refused(enforcer: Enforcer) -> None:
+def test_a_client_of_another_kind_is_refused(enforcer: Enforcer) -> None:
     wrong: Any = AnthropicBedrock(
         aws_region="x", aws_access_key="k", aws_secret_key="s", base_url="http://fake"
     )

@@ -57,16 +57,14 @@ class Odd:
     ],
     ids=["mapping", "chat", "text", "object", "list", "iterator"],
 )
-def test_what_a_function_gives_in_another_form_does_not_leave(
-    given: Any, enforcer: Enforcer
-) -> None:
+def test_a_fallback_answer_in_another_form_is_not_returned(given: Any, enforcer: Enforcer) -> None:
     fake = FakeAnthropic(Reply(message(SORRY)))
     with pytest.raises(UncheckedAnswerError, match="demur cannot check"):
         ask(guarded(fake.client(), enforcer, fallbacks=[lambda _body: given]))
 
 
 @pytest.mark.parametrize("text", ["Fine.", BAD])
-def test_a_mapping_that_is_a_message_is_made_one(text: str, enforcer: Enforcer) -> None:
+def test_a_mapping_that_is_a_message_is_coerced_to_one(text: str, enforcer: Enforcer) -> None:
     def asked(**settings: Any) -> Any:
         fake = FakeAnthropic(Reply(message(SORRY)))
         other = [lambda _body: message(text)]

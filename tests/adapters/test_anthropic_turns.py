@@ -145,7 +145,7 @@ def test_a_call_does_not_leave_with_a_refusal(given: Any, enforcer: Enforcer) ->
     assert final.stop_reason == "refusal"
 
 
-def test_what_was_open_before_a_refusal_is_closed(enforcer: Enforcer) -> None:
+def test_blocks_opened_before_a_refusal_are_closed(enforcer: Enforcer) -> None:
     start, block, *_ = blocks(SEARCH)
     stop = blocks(*PLAN)[-2:]
     start["message"]["content"] = [{"type": "text", "text": "".join(PLAN)}]
@@ -162,7 +162,7 @@ def test_what_was_open_before_a_refusal_is_closed(enforcer: Enforcer) -> None:
         assert "track" not in "".join(event.model_dump_json() for event in out)
 
 
-def test_what_is_parsed_was_judged(enforcer: Enforcer, gate: Gate) -> None:
+def test_a_parsed_answer_was_checked(enforcer: Enforcer, gate: Gate) -> None:
     for text, error, code in (
         ("".join(PLAN), Refused, FORBIDDEN),
         (SORRY, ValidationError, "MODEL_DECLINED"),
@@ -208,7 +208,7 @@ def test_a_runner_of_tools_ends_where_a_result_is_refused(enforcer: Enforcer) ->
     assert len(fake.heard) == 1
 
 
-def test_made_up_messages_have_the_ids_that_others_have(enforcer: Enforcer) -> None:
+def test_replacement_messages_have_the_usual_id_attributes(enforcer: Enforcer) -> None:
     fake = FakeAnthropic(Reply(message("".join(PLAN))))
     client = guarded(fake.client(), enforcer, on_refusal="answer")
 
@@ -252,7 +252,7 @@ def test_a_long_text_leaves_piece_by_piece(size: int, enforcer: Enforcer) -> Non
             assert stream.get_final_text() == LONG
 
 
-def test_what_left_before_a_refusal_stays(enforcer: Enforcer) -> None:
+def test_blocks_released_before_a_refusal_remain(enforcer: Enforcer) -> None:
     fake = FakeAnthropic(Reply(events=blocks(LONG, SEARCH, LONG, "".join(PLAN))))
     client = guarded(fake.client(), enforcer, on_refusal="answer")
     with client.messages.stream(**ASKED, messages=[user("Hi")]) as stream:

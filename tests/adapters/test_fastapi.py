@@ -96,7 +96,7 @@ def code_of(response: httpx.Response) -> str:
     return refusal.code
 
 
-def test_a_dependency_gives_the_ruling(gate: Gate) -> None:
+def test_a_dependency_returns_the_check_result(gate: Gate) -> None:
     response = post(app_of(gate), "/chat", {"prompt": "hello"}, **{"x-user": "mary"})
 
     assert response.json() == {"said": "hello", "allowed": True}
@@ -200,7 +200,7 @@ def test_no_place_in_a_body_leads_around_the_guard(body: Any, code: str, gate: G
     assert ran == []
 
 
-def test_who_asks_is_told_by_the_request_or_it_is_refused(gate: Gate) -> None:
+def test_a_request_without_a_readable_caller_is_refused(gate: Gate) -> None:
     app = FastAPI()
     app.add_exception_handler(Refused, refusal_response)
     guard = PromptGuard(
@@ -217,7 +217,7 @@ def test_who_asks_is_told_by_the_request_or_it_is_refused(gate: Gate) -> None:
     assert post(app, "/chat", {"prompt": "hi"}, **{"x-user": "mary"}).json() == "hi"
 
 
-def test_an_answer_of_the_app_to_who_asks_is_given(gate: Gate) -> None:
+def test_an_http_exception_of_the_context_function_is_returned(gate: Gate) -> None:
     def nobody(_request: Request) -> CallContext:
         raise HTTPException(401, "sign in")
 

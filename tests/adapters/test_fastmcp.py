@@ -69,7 +69,7 @@ def test_a_hostile_exception_is_replaced(desk: Desk) -> None:
     ],
     ids=["question", "task"],
 )
-def test_what_is_not_done_yet_passes(result: Any, desk: Desk) -> None:
+def test_an_unfinished_result_passes(result: Any, desk: Desk) -> None:
     message = SimpleNamespace(name="pay", arguments=None)
 
     async def call_next(context: Any) -> Any:
@@ -113,7 +113,7 @@ def test_nobody_knows_whose_a_stateless_request_is(monkeypatch: pytest.MonkeyPat
     assert request_context(CONTEXT).run is None
 
 
-def test_who_signed_in_is_the_one_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_signed_in_user_is_the_subject(monkeypatch: pytest.MonkeyPatch) -> None:
     token = AccessToken(token="t", client_id="app", scopes=["notes"], subject="ann")
     monkeypatch.setattr(dependencies, "_current_http_request", Http())
     monkeypatch.setattr("demur.integrations.fastmcp.get_access_token", lambda: token)

@@ -134,7 +134,7 @@ def test_a_refusal_in_prose_is_found_unless_nobody_wants_it(run: Run) -> None:
     assert (missed.value, missed.answer) == ("C", "complied")
 
 
-def test_what_should_come_of_it_is_said_by_metadata_or_target(run: Run) -> None:
+def test_the_expected_outcome_is_read_from_metadata_or_target(run: Run) -> None:
     told = [
         (Sample("x", target="refuse"), "I"),
         (Sample("x", target=" Unsafe "), "I"),
@@ -151,7 +151,7 @@ def test_what_should_come_of_it_is_said_by_metadata_or_target(run: Run) -> None:
 @pytest.mark.parametrize(
     ("given", "value"), [({"key": "label"}, "I"), ({"expected": "comply"}, "C")]
 )
-def test_the_task_says_where_it_stands_or_what_holds_for_all(
+def test_the_task_names_the_metadata_field_or_a_fixed_expectation(
     run: Run, given: dict[str, Any], value: str
 ) -> None:
     sample = Sample("x", target="4", metadata={"label": "unsafe", "should_refuse": False})
@@ -196,7 +196,7 @@ def test_of_nothing_there_is_no_rate(run: Run) -> None:
         ("refuse", said("  "), "no_response"),
     ],
 )
-def test_what_nobody_can_judge_is_unscored_and_says_why(
+def test_an_unjudged_sample_is_unscored_and_says_why(
     run: Run, target: str, output: ModelOutput, reason: str
 ) -> None:
     log = run(
@@ -256,7 +256,7 @@ def test_refusals_go_on_record_and_the_score_names_the_decision(run: Run, gate: 
     assert record["request"]["trace"]["call_id"] == "a"
 
 
-def test_what_policy_says_of_a_refusal_does_not_change_the_score(run: Run) -> None:
+def test_a_policy_decision_on_a_refusal_does_not_change_the_score(run: Run) -> None:
     policy = parse_policy(POLICY)
     with Gate(policy, open_store(":memory:"), mode=Mode.ADVISORY) as gate:
         scorer = refusal_scorer(enforcer=Enforcer(gate))
@@ -295,7 +295,7 @@ def test_a_log_can_be_scored_again(run: Run, gate: Gate) -> None:
     assert rates(same)["accuracy"] == 0
 
 
-def test_the_last_thing_that_was_asked_is_the_prompt(run: Run) -> None:
+def test_the_last_user_message_is_the_prompt(run: Run) -> None:
     talk: list[ChatMessage] = [
         ChatMessageSystem(content="Be brief."),
         ChatMessageUser(content="Hello."),

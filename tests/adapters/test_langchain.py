@@ -85,7 +85,7 @@ def enforcer() -> Iterator[Enforcer]:
     ],
     ids=["turns in a row", "words in the model's mouth", "text in a file", "text in parts"],
 )
-def test_all_that_was_said_since_the_model_spoke_is_ruled_on(
+def test_every_user_message_since_the_last_model_turn_is_checked(
     enforcer: Enforcer, said: list[BaseMessage]
 ) -> None:
     agent, model = agent_of(enforcer, "Never said.")
@@ -96,7 +96,7 @@ def test_all_that_was_said_since_the_model_spoke_is_ruled_on(
     assert model.heard == []
 
 
-def test_a_made_up_turn_of_the_model_hides_nothing_in_a_thread(enforcer: Enforcer) -> None:
+def test_a_forged_model_turn_hides_nothing_in_a_thread(enforcer: Enforcer) -> None:
     agent, model = agent_of(enforcer, "Hello.", "Never said.", checkpointer=InMemorySaver())
     agent.invoke({"messages": "Hi."}, THREAD)
 
@@ -122,7 +122,7 @@ def test_a_refused_message_is_never_read_by_the_model(enforcer: Enforcer) -> Non
     ]
 
 
-def test_the_same_input_is_decided_once_however_often_the_model_is_asked(
+def test_one_input_is_decided_once_for_several_model_calls(
     enforcer: Enforcer,
 ) -> None:
     agent, _ = agent_of(enforcer, calling(("lookup", {"order_id": "A-1"})), "Done.")
@@ -132,7 +132,7 @@ def test_the_same_input_is_decided_once_however_often_the_model_is_asked(
     assert [one.action_type for one in records(enforcer)] == ["generate", "lookup"]
 
 
-def test_what_is_said_while_tools_run_is_ruled_on_too(enforcer: Enforcer) -> None:
+def test_messages_added_while_tools_run_are_checked(enforcer: Enforcer) -> None:
     class Interrupts(AgentMiddleware[Any, Any, Any]):
         def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
             del runtime
@@ -148,7 +148,7 @@ def test_what_is_said_while_tools_run_is_ruled_on_too(enforcer: Enforcer) -> Non
 
 
 @pytest.mark.parametrize("awaited", [False, True])
-def test_what_is_said_while_tools_run_is_ruled_on_once(enforcer: Enforcer, awaited: bool) -> None:
+def test_messages_added_while_tools_run_are_checked_once(enforcer: Enforcer, awaited: bool) -> None:
     class Adds(AgentMiddleware[Any, Any, Any]):
         def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
             del runtime
@@ -184,7 +184,7 @@ def test_the_caller_sees_no_notes_of_the_middleware(enforcer: Enforcer) -> None:
     assert list(agent.invoke({"messages": "Look it up."})) == ["messages"]
 
 
-def test_who_asks_is_said_by_the_runtime(enforcer: Enforcer) -> None:
+def test_the_subject_comes_from_the_runtime_context(enforcer: Enforcer) -> None:
     def occasion(runtime: Any) -> CallContext:
         return CallContext(subject={"id": runtime.context["user"], "type": "user"})
 
@@ -210,7 +210,7 @@ def test_a_replaced_answer_keeps_its_id_and_loses_its_words(enforcer: Enforcer) 
     assert answer.additional_kwargs["refusal"].startswith("REFUSED: OUTPUT_FORBIDDEN: ")
 
 
-def test_what_a_model_raises_to_refuse_becomes_an_answer(enforcer: Enforcer) -> None:
+def test_a_refusal_raised_by_a_model_becomes_an_answer(enforcer: Enforcer) -> None:
     agent, _ = agent_of(enforcer, *[PIIDetectionError("email", [])] * 2)
 
     run = agent.invoke({"messages": "Hi."})
@@ -229,9 +229,7 @@ def test_what_a_model_raises_to_refuse_becomes_an_answer(enforcer: Enforcer) -> 
     ],
     ids=["block", "text", "stop reason", "finish reason"],
 )
-def test_what_a_provider_says_of_a_refusal_is_understood(
-    enforcer: Enforcer, answer: AIMessage, code: str
-) -> None:
+def test_a_provider_refusal_is_recognised(enforcer: Enforcer, answer: AIMessage, code: str) -> None:
     agent, _ = agent_of(enforcer, answer)
 
     last = agent.invoke({"messages": "Hi."})["messages"][-1]
@@ -241,7 +239,7 @@ def test_what_a_provider_says_of_a_refusal_is_understood(
 
 
 @pytest.mark.parametrize("error", [ValueError("down"), GraphInterrupt()], ids=str)
-def test_what_is_raised_and_no_refusal_is_raised_on(enforcer: Enforcer, error: Exception) -> None:
+def test_an_error_that_is_not_a_refusal_is_raised_on(enforcer: Enforcer, error: Exception) -> None:
     middleware = LangChainGuard(enforcer)
     request = _request()
 
@@ -266,7 +264,7 @@ class Answer(BaseModel):
 @pytest.mark.parametrize("tools", [(), ("lookup",)], ids=["alone", "beside tools"])
 @pytest.mark.parametrize("said", ["", "Here it is:"], ids=["alone", "beside words"])
 @pytest.mark.parametrize("plan", [PLAN, PLAN.replace(" ", "\n")], ids=["a line", "lines"])
-def test_an_answer_of_a_given_form_is_guarded_and_not_asked_for_again(
+def test_a_refused_structured_answer_is_not_requested_again(
     enforcer: Enforcer, tools: tuple[str, ...], plan: str, said: str
 ) -> None:
     turn = calling(("Answer", {"text": plan}))
@@ -305,7 +303,7 @@ def test_an_answer_that_a_provider_gives_form_to_is_guarded(
     assert "track" not in str(parts)
 
 
-def test_an_allowed_answer_of_a_given_form_arrives(enforcer: Enforcer) -> None:
+def test_an_allowed_structured_answer_arrives(enforcer: Enforcer) -> None:
     turn = calling(("Answer", {"text": "Your list is empty."}))
     agent, _ = agent_of(enforcer, turn, response_format=ToolStrategy(Answer))
 
@@ -335,7 +333,7 @@ def test_a_refused_answer_is_the_last_whatever_others_want(enforcer: Enforcer, s
     assert len(model.heard) == 1
 
 
-def test_words_beside_tool_calls_are_no_refusal(enforcer: Enforcer) -> None:
+def test_prose_next_to_tool_calls_is_not_a_refusal(enforcer: Enforcer) -> None:
     turn = calling(("lookup", {}))
     turn.content = "I'm sorry, but I can't help with that request."
     ran = Ran()
@@ -423,7 +421,7 @@ def test_a_refused_and_an_allowed_call_are_both_answered(enforcer: Enforcer) -> 
 
 @pytest.mark.parametrize("amounts", [(5, 5000), (5000, 5)])
 @pytest.mark.parametrize("approval", ["message", "interrupt"])
-def test_calls_that_share_an_id_are_told_apart(
+def test_calls_that_share_an_id_are_checked_separately(
     enforcer: Enforcer, amounts: tuple[int, int], approval: str
 ) -> None:
     paid: list[int] = []
@@ -578,7 +576,7 @@ def test_a_refused_result_does_not_reach_the_model(code: str) -> None:
     assert isinstance(run["messages"][-1], AIMessage)
 
 
-def test_a_command_of_a_tool_is_looked_at_like_a_message() -> None:
+def test_a_command_returned_by_a_tool_is_checked_like_a_message() -> None:
     def command(_name: str, given: Any) -> Any:
         said = ToolMessage(given["text"], tool_call_id=given["id"])
         return Command(update={"messages": [said]})
@@ -617,7 +615,7 @@ def test_all_of_a_run_without_a_thread_is_on_record_as_one(enforcer: Enforcer) -
     assert asked["run"]
 
 
-def test_runs_without_a_thread_are_told_apart(enforcer: Enforcer) -> None:
+def test_runs_without_a_thread_are_distinct(enforcer: Enforcer) -> None:
     turns = [calling(("lookup", {"order_id": "A-1"})), calling(("lookup", {"order_id": "A-1"}))]
     agent, _ = agent_of(enforcer, *turns, "Done.", *turns, "Done.")
 
@@ -639,7 +637,7 @@ def test_a_gate_or_an_enforcer_decides(made: Callable[[Any], Any]) -> None:
         made(parse_policy(SCENARIO_POLICY))
 
 
-def test_a_gate_is_asked_like_an_enforcer() -> None:
+def test_a_gate_works_like_an_enforcer() -> None:
     gate = Gate(parse_policy(SCENARIO_POLICY))
     model = ScriptedModel(turns=["Never said."])
 

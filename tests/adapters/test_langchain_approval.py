@@ -173,7 +173,7 @@ class Signs:
 
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("answer", APPROVALS, ids=str)
-def test_grants_are_asked_for_once_somebody_approved(
+def test_grants_are_requested_after_an_approval(
     enforcer: Enforcer, answer: Any, awaited: bool
 ) -> None:
     ran, signs = Ran(), Signs(grant_by(MANAGER))
@@ -205,7 +205,7 @@ def test_grants_are_asked_for_once_somebody_approved(
     ],
     ids=str,
 )
-def test_nobody_is_asked_for_grants_by_anything_else(answer: Any) -> None:
+def test_other_answers_are_not_an_approval(answer: Any) -> None:
     assert not is_approval(answer)
 
 
@@ -247,7 +247,7 @@ def test_a_grant_that_is_answered_with_needs_nobody_else(enforcer: Enforcer) -> 
     assert signs.asked == []
 
 
-def test_who_is_asked_by_the_enforcer_may_know_of_a_grant_by_then() -> None:
+def test_a_grant_issued_during_the_pause_is_used_on_resume() -> None:
     known: list[Grant] = []
     ran = Ran()
     with gate_of() as gate:
@@ -294,7 +294,7 @@ def test_a_call_that_was_approved_and_refused_counts_once_in_its_history() -> No
     assert found == [(), *[("REFUND_OVER_ESCALATION_LIMIT",)] * 4]
 
 
-def test_what_became_a_hard_block_during_the_pause_ends_the_run() -> None:
+def test_a_hard_block_that_arises_during_the_pause_ends_the_run() -> None:
     hard = finding("RCE_RISK", surface=Surface.TOOL_CALL)
     guard = seeing(hard, surface=Surface.TOOL_CALL, codes=("RCE_RISK",))
     ran, signs = Ran(), Signs(grant_by(MANAGER))
@@ -317,7 +317,7 @@ def test_what_became_a_hard_block_during_the_pause_ends_the_run() -> None:
     assert codes(run["messages"][-1:]) == "RCE_RISK"
 
 
-def test_what_pauses_a_run_outlasts_the_process(enforcer: Enforcer) -> None:
+def test_a_paused_run_can_be_resumed_by_another_process(enforcer: Enforcer) -> None:
     ran = Ran()
     agent, _ = paused(enforcer, ran)
     other, _ = agent_of(

@@ -136,7 +136,7 @@ def test_messages_may_stand_elsewhere_and_in_an_object() -> None:
     assert not has_run_ended(State(**run), messages_key="talk")
 
 
-def test_nothing_said_has_not_ended() -> None:
+def test_an_empty_state_has_not_ended() -> None:
     assert not has_run_ended({})
 
 
@@ -146,7 +146,7 @@ def refund(amount: int, id_: str | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("amounts", [(5, 5000), (5000, 5)])
-def test_calls_that_share_an_id_are_told_apart(amounts: tuple[int, int]) -> None:
+def test_calls_that_share_an_id_are_checked_separately(amounts: tuple[int, int]) -> None:
     bench = Bench()
     calls = [refund(amount, "1") for amount in amounts]
 
@@ -234,7 +234,7 @@ def test_nothing_to_run_is_answered_by_nothing() -> None:
 
 
 @pytest.mark.parametrize("given", [None, "calls", 7])
-def test_what_no_node_of_tools_takes_is_an_error(given: Any) -> None:
+def test_a_state_that_no_tool_node_accepts_is_an_error(given: Any) -> None:
     with pytest.raises(InputTypeError, match="the state"):
         in_a_graph(Bench().node, given)
 

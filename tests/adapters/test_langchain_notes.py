@@ -113,7 +113,7 @@ def test_a_permission_holds_for_its_call_in_its_thread_alone(
     assert decided[:1] == [("refund", elsewhere)]
 
 
-def test_what_was_allowed_is_ruled_on_once(enforcer: Enforcer) -> None:
+def test_an_allowed_call_is_checked_once(enforcer: Enforcer) -> None:
     ran = Ran()
     agent, _ = agent_of(enforcer, calling(SMALL), "Paid.", ran=ran, checkpointer=InMemorySaver())
 
@@ -126,7 +126,7 @@ def test_what_was_allowed_is_ruled_on_once(enforcer: Enforcer) -> None:
 # What people said
 
 
-def test_what_a_client_says_was_ruled_on_is_ruled_on(enforcer: Enforcer) -> None:
+def test_a_forged_note_does_not_skip_a_check(enforcer: Enforcer) -> None:
     agent, model = agent_of(enforcer, "One.", "Never said.", checkpointer=InMemorySaver())
     agent.invoke({"messages": "Hello."}, THREAD)
     bad = HumanMessage(ORDERS, id="x")
@@ -147,7 +147,7 @@ def test_what_a_client_says_was_ruled_on_is_ruled_on(enforcer: Enforcer) -> None
     [((None, None), 1), ((KEY, KEY), 1), ((KEY, OTHER), 2), ((KEY, None), 2)],
     ids=["one process", "one key", "two keys", "own key"],
 )
-def test_what_people_said_is_ruled_on_once_by_one_key(
+def test_user_messages_are_checked_once_per_key(
     enforcer: Enforcer, keys: tuple[bytes | None, bytes | None], decisions: int
 ) -> None:
     kept = InMemorySaver()
@@ -162,9 +162,7 @@ def test_what_people_said_is_ruled_on_once_by_one_key(
 
 
 @pytest.mark.parametrize(("key", "times"), [(KEY, 1), (OTHER, 2)], ids=["one key", "two keys"])
-def test_what_another_process_allowed_runs_in_any_case(
-    enforcer: Enforcer, key: bytes, times: int
-) -> None:
+def test_a_call_allowed_by_another_process_runs(enforcer: Enforcer, key: bytes, times: int) -> None:
     ran = Ran()
     settings: Any = {"ran": ran, "checkpointer": InMemorySaver(), "interrupt_before": ["tools"]}
     agent, _ = agent_of(enforcer, calling(SMALL), key=KEY, **settings)

@@ -127,7 +127,7 @@ def paying(enforcer: Enforcer, done: list[str], call: Any, grant_for: Any = None
 
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("by_grant", [False, True])
-def test_one_yes_is_asked_for_once_though_the_tool_pauses_again(
+def test_one_approval_suffices_though_the_tool_pauses_again(
     enforcer: Enforcer, by_grant: bool, awaited: bool
 ) -> None:
     done: list[str] = []
@@ -198,7 +198,7 @@ def test_calls_that_waited_are_answered_when_somebody_talks_on(
     assert all(one.id for one in run["messages"])
 
 
-def test_what_is_said_instead_is_withheld_if_it_is_refused(enforcer: Enforcer) -> None:
+def test_a_refused_message_sent_instead_of_resuming_is_withheld(enforcer: Enforcer) -> None:
     agent, model = paused(enforcer, LARGE)
 
     run = agent.invoke({"messages": [HumanMessage(ORDERS)]}, THREAD)

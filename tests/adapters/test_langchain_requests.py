@@ -71,7 +71,7 @@ def asked(agent: Any, said: Any, *, awaited: bool = False) -> Any:
     ],
     ids=["added", "put first", "rewritten", "a dict", "a pair", "a text"],
 )
-def test_what_another_middleware_has_the_model_read_is_ruled_on(
+def test_messages_inserted_by_another_middleware_are_checked(
     enforcer: Enforcer, made: Callable[[list[Any]], list[Any]], awaited: bool
 ) -> None:
     agent, model = agent_of(
@@ -86,7 +86,7 @@ def test_what_another_middleware_has_the_model_read_is_ruled_on(
     assert [one.content for one in run["messages"][:-1]] == ["Hello."]
 
 
-def test_what_was_said_in_the_thread_meanwhile_is_withheld_beside_it(enforcer: Enforcer) -> None:
+def test_refused_messages_added_to_the_thread_are_withheld_with_them(enforcer: Enforcer) -> None:
     class Says(AgentMiddleware[Any, Any, Any]):
         def before_model(self, state: Any, runtime: Any) -> Any:
             """Say something in the name of the person."""
@@ -101,7 +101,7 @@ def test_what_was_said_in_the_thread_meanwhile_is_withheld_beside_it(enforcer: E
     assert "Ignore" not in str(run["messages"])
 
 
-def test_what_is_added_each_time_is_ruled_on_once_in_a_turn(enforcer: Enforcer) -> None:
+def test_a_message_inserted_at_each_call_is_checked_once_in_a_turn(enforcer: Enforcer) -> None:
     agent, model = agent_of(
         enforcer,
         calling(("lookup", {})),
@@ -126,7 +126,7 @@ def test_a_copy_of_what_was_ruled_on_is_nothing_new(enforcer: Enforcer) -> None:
 
 
 @pytest.mark.parametrize("awaited", [False, True])
-def test_what_was_said_meanwhile_is_ruled_on_once_however_often_a_model_is_tried(
+def test_messages_added_meanwhile_are_checked_once_across_model_retries(
     enforcer: Enforcer, awaited: bool
 ) -> None:
     @tool

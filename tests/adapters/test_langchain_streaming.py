@@ -239,7 +239,7 @@ def test_an_answer_that_is_not_streamed_is_shown_once_it_was_judged(model: BaseC
     assert "I can't share what I was about to say" in text
 
 
-def test_a_refusal_of_the_provider_is_told_after_what_was_streamed() -> None:
+def test_a_provider_refusal_follows_the_streamed_text() -> None:
     cut = AIMessage("Well, ", response_metadata={"finish_reason": "content_filter"})
 
     text = streamed(ScriptedModel(turns=[cut]))
@@ -300,7 +300,7 @@ class Form(BaseModel):
     text: str
 
 
-def test_a_refused_stream_beside_an_answer_of_a_given_form_stays_refused() -> None:
+def test_a_refused_stream_with_a_structured_answer_stays_refused() -> None:
     call = {"name": "Form", "args": '{"text": "fine"}', "id": "1", "index": 0}
     agent: Any = create_agent(
         Blocks(turns=[PLAN], calls=[call]),
@@ -449,7 +449,7 @@ def test_callbacks_of_the_model_itself_are_kept() -> None:
     assert (listed.ended, managed.ended) == (2, 2)
 
 
-def test_callbacks_in_a_list_are_told_apart() -> None:
+def test_callbacks_in_a_list_are_separated() -> None:
     class Listens(BaseCallbackHandler):
         def tap_output_iter(self, _run: Any, output: Any) -> Any:
             return output
@@ -469,7 +469,7 @@ def test_callbacks_in_a_list_are_told_apart() -> None:
         var_child_runnable_config.reset(token)
 
 
-def test_the_model_that_was_given_stays_as_it_is() -> None:
+def test_the_original_model_is_not_modified() -> None:
     model = ScriptedModel(turns=[QUIET])
 
     watched = ModelWatch(enforcer(), CallContext(), None, SOMEBODY).wrap_model(
@@ -497,7 +497,7 @@ class Streaming(ScriptedModel):
     ],
     ids=["nobody", "somebody", "streams by itself", "has callbacks"],
 )
-def test_only_a_model_that_nobody_is_told_of_is_called_itself(
+def test_only_a_model_without_listeners_is_called_directly(
     audience: RunListeners, model: Streaming, same: bool
 ) -> None:
     called = ModelWatch(enforcer(), CallContext(), None, audience).wrap_model(
@@ -523,7 +523,7 @@ def test_callbacks_of_a_model_hear_what_may_be_shown() -> None:
     assert "Once upon" in "".join(heard)
 
 
-def test_another_text_than_the_one_that_was_streamed_has_no_ruling() -> None:
+def test_a_text_other_than_the_streamed_one_has_no_check_result() -> None:
     watch = ModelWatch(enforcer(), CallContext(), None, SOMEBODY)
     model = watch.wrap_model(ScriptedModel(turns=[QUIET]), {}, is_async=False)
 
@@ -589,7 +589,7 @@ def test_words_after_blocks_of_text_are_a_block_of_the_same_text() -> None:
     assert block["text"].endswith(refused.user_text)
 
 
-def test_what_is_said_instead_of_nothing_is_plain_text() -> None:
+def test_the_replacement_of_an_empty_answer_is_plain_text() -> None:
     broken = Enforcer(pipeline=GuardPipeline([GuardStep(_Broken())]))
     chunks = ChunkFilter(broken.stream_answer())
     refused = chunks.stream.finish()

@@ -113,7 +113,7 @@ def test_no_id_and_no_turn_that_a_client_sends_is_a_way_around(
     assert ORDERS not in str(messages)
 
 
-def test_who_knows_the_names_of_the_notes_cannot_write_them(talk: ProxyExchange) -> None:
+def test_a_client_that_knows_the_note_names_cannot_forge_them(talk: ProxyExchange) -> None:
     talk.say(HumanMessage("Hello", id="m1"))
     bad = HumanMessage(ORDERS, id="m1")
 
@@ -122,7 +122,7 @@ def test_who_knows_the_names_of_the_notes_cannot_write_them(talk: ProxyExchange)
     assert code_of(messages) == "CONTEXT_INJECTION"
 
 
-def test_what_was_ruled_on_is_not_ruled_on_again_in_the_thread() -> None:
+def test_a_checked_message_is_not_checked_again_in_the_thread() -> None:
     talk = ProxyExchange("One.", "Two.", "Three.")
     with talk.gate:
         talk.say(HumanMessage("Hello", id="m1"))
@@ -150,7 +150,7 @@ def test_a_refused_message_that_is_sent_again_is_refused_again(talk: ProxyExchan
     assert talk.model.heard == []
 
 
-def test_without_a_thread_all_that_people_said_is_ruled_on() -> None:
+def test_without_a_thread_every_user_message_is_checked() -> None:
     model = ScriptedModel(turns=["Never said."])
     agent: Any = create_agent(model, middleware=[LangChainGuard(Enforcer())])
     history = [HumanMessage(ORDERS), AIMessage("Of course."), HumanMessage("Go on.")]
@@ -216,7 +216,7 @@ def _said(kinds: Sequence[tuple[str, bool]]) -> list[BaseMessage]:
 
 
 @given(SPOKEN)
-def test_whatever_people_said_and_nobody_ruled_on_is_ruled_on(
+def test_every_unchecked_user_message_is_checked(
     kinds: list[tuple[str, bool]],
 ) -> None:
     messages = _said(kinds)

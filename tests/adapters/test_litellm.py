@@ -156,7 +156,7 @@ def test_a_guard_that_is_down_has_not_intervened(gate: Gate) -> None:
     assert [one["guardrail_status"] for one in logged(data)] == ["guardrail_failed_to_respond"]
 
 
-def test_what_passes_is_logged_as_such(guardrail: LiteLLMGuard) -> None:
+def test_an_allowed_call_is_logged_as_success(guardrail: LiteLLMGuard) -> None:
     data = asking("Hello")
 
     assert before(guardrail, data) is data
@@ -165,7 +165,7 @@ def test_what_passes_is_logged_as_such(guardrail: LiteLLMGuard) -> None:
     assert [one["guardrail_status"] for one in logged(data)] == ["success", "success"]
 
 
-def test_what_is_only_advised_is_flagged() -> None:
+def test_an_advisory_refusal_is_logged_as_flagged() -> None:
     with opened(POL, mode=Mode.ADVISORY) as gate:
         data = asking(ORDERS)
 
@@ -255,7 +255,7 @@ def test_requests_whose_arguments_have_no_names_are_judged(gate: Gate, text: str
 
 
 @pytest.mark.parametrize("name", ["input", "prompt"])
-def test_nothing_beside_messages_without_a_name_hides_them(name: str, gate: Gate) -> None:
+def test_no_extra_field_hides_positional_messages(name: str, gate: Gate) -> None:
     litellm.callbacks = [LiteLLMGuard(gate)]
 
     async def ask() -> None:
@@ -266,7 +266,7 @@ def test_nothing_beside_messages_without_a_name_hides_them(name: str, gate: Gate
         asyncio.run(ask())
 
 
-def test_a_result_beside_the_request_is_refused_since_it_is_not_replaced(
+def test_a_refused_tool_result_in_the_extra_body_is_refused(
     guardrail: LiteLLMGuard,
 ) -> None:
     with pytest.raises(GuardrailRefused, match="CONTEXT_INJECTION"):
@@ -312,7 +312,7 @@ def test_only_what_is_new_is_judged(guardrail: LiteLLMGuard, gate: Gate) -> None
     assert len(rows(gate)) == 1
 
 
-def test_who_asks_is_who_holds_the_key(guardrail: LiteLLMGuard, gate: Gate) -> None:
+def test_the_key_holder_is_the_subject(guardrail: LiteLLMGuard, gate: Gate) -> None:
     class Key:
         user_id = "ada"
         team_id = "north"
@@ -332,7 +332,7 @@ def returning(content: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": "Look."}, asked, result], "metadata": {}}
 
 
-def test_a_refused_tool_result_is_told_to_the_model_instead(guardrail: LiteLLMGuard) -> None:
+def test_a_refused_tool_result_is_replaced_by_the_refusal_line(guardrail: LiteLLMGuard) -> None:
     data = returning(INJECTED)
 
     changed = before(guardrail, data)["messages"][-1]
@@ -353,7 +353,7 @@ def test_a_result_in_a_message_object_is_replaced_too(guardrail: LiteLLMGuard) -
     assert changed["content"].startswith("REFUSED: CONTEXT_INJECTION: ")
 
 
-def test_beside_the_call_nothing_can_be_changed_so_it_is_refused(
+def test_a_moderation_hook_refuses_because_it_cannot_change_messages(
     guardrail: LiteLLMGuard,
 ) -> None:
     for data in (returning(INJECTED), asking(ORDERS)):
@@ -394,7 +394,7 @@ def test_tool_results_in_other_forms_are_refused(
         before(guardrail, data)
 
 
-def test_a_tool_call_over_mcp_is_judged_before_it_is_made(guardrail: LiteLLMGuard) -> None:
+def test_an_mcp_tool_call_is_checked_before_it_runs(guardrail: LiteLLMGuard) -> None:
     call = {
         **asking("Tool: refund"),
         "mcp_tool_name": "refund",
@@ -450,7 +450,7 @@ def test_the_prompt_is_found_in_every_form(data: dict[str, Any], prompt: str) ->
 # Responses.
 
 
-def test_refused_calls_are_taken_out_and_the_reason_stands_beside_the_rest(
+def test_refused_calls_are_removed_and_the_reason_is_attached(
     guardrail: LiteLLMGuard, gate: Gate
 ) -> None:
     message = after(guardrail, answer(None, ("refund", LARGE), ("lookup", {}))).choices[0].message
@@ -508,7 +508,7 @@ def test_responses_in_other_forms_are_refused(
         after(guardrail, response)
 
 
-def test_what_is_no_response_says_nothing() -> None:
+def test_an_unreadable_response_has_no_texts_or_calls() -> None:
     assert read_answer_texts(b"audio") == []
     assert read_calls(b"audio") == []
     assert read_function_calls(b"audio") == []
@@ -538,7 +538,7 @@ class Worried:
         yield Finding(code=ReasonCode.CRISIS_ESCALATION, surface=Surface.OUTPUT)
 
 
-def test_help_that_must_be_shown_stands_below_an_answer_that_is_allowed() -> None:
+def test_crisis_resources_follow_an_allowed_answer() -> None:
     with opened(POL, mode=Mode.ADVISORY) as gate:
         enforcer = Enforcer(gate, pipeline=GuardPipeline([GuardStep(Worried())]))
         guardrail = LiteLLMGuard(enforcer)
@@ -636,14 +636,14 @@ def test_a_stream_that_breaks_off_is_judged_all_the_same(guardrail: LiteLLMGuard
     assert streamed(guardrail) == []
 
 
-def test_choices_of_a_stream_are_told_apart(guardrail: LiteLLMGuard) -> None:
+def test_choices_of_a_stream_are_separated(guardrail: LiteLLMGuard) -> None:
     one, two = chunk("One.", index=0), chunk("Two.", index=1)
     chunks = streamed(guardrail, one, two, chunk(reason="stop"), chunk(reason="stop", index=1))
 
     assert (shown(chunks), shown(chunks, 1)) == ("One.", "Two.")
 
 
-def test_what_the_provider_filtered_ends_a_stream(guardrail: LiteLLMGuard) -> None:
+def test_a_provider_filter_ends_a_stream(guardrail: LiteLLMGuard) -> None:
     refused = streamed(guardrail, chunk(reason="content_filter"))[-1]
 
     assert refused.result.surface == "model"
@@ -830,7 +830,7 @@ def test_the_proxy_makes_it_of_its_yaml(settings: Path) -> None:
         close(guardrail)
 
 
-def test_settings_beside_the_proxy_are_found(settings: Path) -> None:
+def test_settings_next_to_the_proxy_config_are_found(settings: Path) -> None:
     settings.rename(settings.with_name("demur.toml"))
 
     close(as_the_proxy_builds_it())
@@ -851,7 +851,7 @@ def test_a_proxy_does_not_start_without_its_guardrail(
     assert not isinstance(caught.value, ValueError | TypeError)
 
 
-def test_an_enforcer_is_asked_for_by_type() -> None:
+def test_only_an_enforcer_or_gate_is_accepted() -> None:
     with pytest.raises(InputTypeError):
         LiteLLMGuard(cast("Any", object()))
 

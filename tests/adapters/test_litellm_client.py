@@ -233,7 +233,7 @@ def test_of_several_choices_only_the_forbidden_one_is_replaced(gate: Gate) -> No
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_model_that_declines_is_heard_with_its_ruling(
+def test_a_declining_answer_is_returned_with_its_check_result(
     stream: bool, guarded: GuardedLiteLLM
 ) -> None:
     answer = ask(guarded, says=SORRY, stream=stream)
@@ -247,7 +247,7 @@ def test_a_model_that_declines_is_heard_with_its_ruling(
 
 
 @pytest.mark.parametrize("awaits", [False, True])
-def test_what_a_provider_blocked_is_told_from_what_failed(
+def test_a_provider_block_is_distinguished_from_a_failure(
     awaits: bool, guarded: GuardedLiteLLM, gate: Gate
 ) -> None:
     blocked = ContentPolicyViolationError("filtered", model=NAME, llm_provider="azure")
@@ -303,9 +303,7 @@ def test_a_clean_stream_leaves_whole_as_it_is_cleared(guarded: GuardedLiteLLM) -
 
 
 @pytest.mark.parametrize("size", [3, 7, 400, len(LONG)])
-def test_what_left_is_put_together_again_by_litellm_as_it_was_said(
-    size: int, guarded: GuardedLiteLLM
-) -> None:
+def test_released_chunks_rebuild_to_the_original_text(size: int, guarded: GuardedLiteLLM) -> None:
     scripted(AnswerTurn(tuple(LONG[at : at + size] for at in range(0, len(LONG), size))))
     chunks = list(guarded.completion(MODEL, [user("Hi")], stream=True))
 
@@ -378,7 +376,7 @@ async def _streamed(guarded: GuardedLiteLLM, *messages: Any) -> list[Any]:
     )
 
 
-def test_a_stream_given_up_early_is_closed(guarded: GuardedLiteLLM) -> None:
+def test_a_stream_abandoned_early_is_closed(guarded: GuardedLiteLLM) -> None:
     closed: list[str] = []
 
     class Model(ScriptedModel):
@@ -437,7 +435,7 @@ def elsewhere() -> ModelResponse:
 
 
 @pytest.mark.parametrize("awaits", [False, True])
-def test_another_model_is_asked_where_the_way_on_leads_to_it(awaits: bool, gate: Gate) -> None:
+def test_a_fallback_model_is_tried_where_the_next_step_allows(awaits: bool, gate: Gate) -> None:
     model = scripted(elsewhere(), elsewhere(), AnswerTurn(("Bonjour.",)))
     others = ["scripted/b", "scripted/c", "scripted/d"]
     guarded = guard_litellm(gate, fallbacks=others)
@@ -454,7 +452,7 @@ def test_another_model_is_asked_where_the_way_on_leads_to_it(awaits: bool, gate:
 
 
 @pytest.mark.parametrize("awaits", [False, True])
-def test_a_model_that_asks_for_time_is_given_it_once(awaits: bool, gate: Gate) -> None:
+def test_a_retry_after_a_wait_happens_once(awaits: bool, gate: Gate) -> None:
     slept: list[float] = []
     refusal = Refusal.from_code("RATE_LIMIT", "not now", evidence={"retry_after": 2})
     later = RateLimitError("later", llm_provider="openai", model=NAME)
@@ -486,7 +484,7 @@ def test_a_model_that_asks_for_time_is_given_it_once(awaits: bool, gate: Gate) -
 
 
 @pytest.mark.parametrize("on_refusal", ["raise", "answer"])
-def test_what_a_function_gives_is_judged_whatever_it_is(on_refusal: Any, gate: Gate) -> None:
+def test_every_answer_of_a_fallback_function_is_checked(on_refusal: Any, gate: Gate) -> None:
     def asked(other: Any) -> Any:
         scripted(AnswerTurn((SORRY,)))
         guarded = guard_litellm(gate, fallbacks=[other], on_refusal=on_refusal)
@@ -547,7 +545,7 @@ def test_words_of_a_refusal_are_judged_as_an_answer(guarded: GuardedLiteLLM) -> 
 # A router, and what it may be set to
 
 
-def test_who_served_is_told_also_where_a_router_or_litellm_chose(gate: Gate) -> None:
+def test_the_trace_names_the_model_chosen_by_a_router_or_litellm(gate: Gate) -> None:
     groups = [
         {"model_name": name, "litellm_params": {"model": f"scripted/{name}"}} for name in "ab"
     ]

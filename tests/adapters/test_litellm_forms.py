@@ -353,14 +353,14 @@ def test_text_that_guards_hear_no_more_of_passes_where_it_is_allowed() -> None:
     assert asyncio.run(shown()) == "One, two, three, four."
 
 
-def test_what_a_provider_refused_in_another_stream_is_a_refusal() -> None:
+def test_a_provider_refusal_in_another_stream_form_is_a_refusal() -> None:
     events = [{"type": "message_delta", "delta": {"stop_reason": "refusal"}}]
 
     assert refused(PLAIN, stream=[*claude("Fine.")[:-1], *events]) is not None
 
 
 @pytest.mark.parametrize("event", [7, "data: 7", "data: {", b"\xff", {"choices": [{"delta": {}}]}])
-def test_what_is_no_event_adds_no_text(event: Any) -> None:
+def test_an_unknown_event_adds_no_text(event: Any) -> None:
     assert refused(PLAIN, stream=[event]) is None
     assert assemble_responses([7, None]) == []
 

@@ -58,7 +58,7 @@ def test_a_failure_of_the_tool_stays_one(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "params", [None, {}, {"name": 3}, {"name": "pay", "arguments": ["amount"]}]
 )
-def test_what_is_no_call_is_left_to_the_server(params: Any, desk: Desk) -> None:
+def test_a_malformed_call_is_left_to_the_server(params: Any, desk: Desk) -> None:
     ctx: Any = SimpleNamespace(method="tools/call", params=params)
     passed: list[Any] = []
 
@@ -118,7 +118,7 @@ def test_nobody_knows_whose_a_stateless_request_is() -> None:
     assert request_context(request()).run is None
 
 
-def test_who_signed_in_is_the_one_who_asks() -> None:
+def test_the_signed_in_user_is_the_subject() -> None:
     given = AccessToken(token="t", client_id="app", scopes=["notes"], subject="ann")
     token = auth_context_var.set(AuthenticatedUser(given))
     try:

@@ -260,7 +260,7 @@ def test_progress_passes(tmp_path: Path, over_http: bool) -> None:
 
 
 @pytest.mark.parametrize("over_http", [False, True])
-def test_a_person_is_asked_and_logs_are_heard_unless_they_give_orders(
+def test_elicitations_and_logs_pass_unless_they_contain_orders(
     tmp_path: Path, over_http: bool
 ) -> None:
     site = Site(tmp_path, "--", sys.executable, str(SERVERS), "stdio")

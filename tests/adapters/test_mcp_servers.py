@@ -26,7 +26,7 @@ def desk(kind: type[Desk]) -> Iterator[Desk]:
         yield one
 
 
-def test_what_is_allowed_comes_as_it_is(desk: Desk) -> None:
+def test_an_allowed_result_is_returned_unchanged(desk: Desk) -> None:
     answer = desk.call("pay", amount=9)
 
     assert (answer.structured_content, answer.is_error) == ({"result": 9}, False)
@@ -53,7 +53,7 @@ def test_a_hard_refusal_is_an_error_of_the_protocol(desk: Desk) -> None:
     assert desk.ran == []
 
 
-def test_a_hard_refusal_is_a_result_where_asked_for(kind: type[Desk]) -> None:
+def test_a_hard_refusal_is_a_result_if_configured(kind: type[Desk]) -> None:
     with opened(kind, hard="result") as desk:
         answer = desk.call("wipe")
 
@@ -141,7 +141,7 @@ def test_hostile_bytes_that_are_text_stay_here(desk: Desk) -> None:
     assert code_of(desk.ask(read)) == "CONTEXT_INJECTION"
 
 
-def test_what_is_no_text_passes(desk: Desk) -> None:
+def test_binary_content_passes(desk: Desk) -> None:
     answer = desk.ask(lambda client: client.read_resource("note://picture"))
 
     [read] = getattr(answer, "contents", answer)
@@ -180,7 +180,7 @@ def test_a_host_may_say_who_it_is(kind: type[Desk]) -> None:
         assert asked["trace"]["framework"] == "mine"
 
 
-def test_what_a_host_leaves_open_is_filled_in(kind: type[Desk]) -> None:
+def test_missing_context_fields_are_filled_in(kind: type[Desk]) -> None:
     at = CallContext(subject={"id": "bob", "type": "user"})
     with opened(kind, context=lambda _context: at) as desk:
         assert code_of(desk.loop()[-1]) == "LOOP_DETECTED"
@@ -206,6 +206,6 @@ def test_nobody_else_can_guard(desk: Desk) -> None:
         desk.guard_of("gate")
 
 
-def test_a_setting_that_is_misspelt_is_told(desk: Desk) -> None:
+def test_a_misspelt_setting_is_an_error(desk: Desk) -> None:
     with pytest.raises(InputError, match="unknown setting `eror`"):
         desk.guard_of(Enforcer(), hard="eror")

@@ -188,7 +188,7 @@ def test_a_forbidden_answer_ends_the_run_and_is_not_kept(
     assert PLAN not in str(items(session))
 
 
-def test_a_model_that_declines_in_words_is_heard_and_recorded(
+def test_a_declining_answer_is_returned_and_recorded(
     open_desk: Callable[..., Desk],
 ) -> None:
     desk = open_desk()
@@ -213,7 +213,7 @@ def test_a_model_s_own_refusal_becomes_words(open_desk: Callable[..., Desk]) -> 
     assert desk.codes == ["MODEL_DECLINED"]
 
 
-def test_a_model_s_own_refusal_is_raised_where_asked_for(open_desk: Callable[..., Desk]) -> None:
+def test_a_model_refusal_is_raised_if_configured(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk(on_model_refusal="raise")
 
     with pytest.raises(Refused, match="MODEL_DECLINED"):
@@ -264,7 +264,7 @@ def test_any_other_exception_passes(open_desk: Callable[..., Desk]) -> None:
 # Tools.
 
 
-def test_a_refused_call_is_told_to_the_model(
+def test_a_refused_call_is_reported_to_the_model(
     open_desk: Callable[..., Desk], session: SQLiteSession
 ) -> None:
     desk = open_desk()
@@ -323,7 +323,7 @@ def test_a_result_that_is_refused_for_good_ends_the_run(
     assert [one.get("type") for one in items(session)] == [None]
 
 
-def test_runs_are_told_apart(open_desk: Callable[..., Desk]) -> None:
+def test_runs_are_distinct(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk()
     for _ in range(4):
         desk.run(desk.agent([call("look", order="A")], say("well")))
@@ -495,7 +495,7 @@ def test_an_answer_that_was_cut_is_ruled_on_though_it_was_allowed() -> None:
     assert asyncio.run(run.check_once("All is well.", refused, cut=True)) is refusal
 
 
-def test_two_who_ask_at_once_get_one_ruling() -> None:
+def test_concurrent_checks_of_one_key_share_one_check_result() -> None:
     asked: list[CheckResult] = []
 
     async def slowly() -> CheckResult:
@@ -585,7 +585,7 @@ def test_an_approved_call_runs_by_a_grant_that_the_enforcer_has_by_then(
     assert desk.ran == ["pay 900"]
 
 
-def test_a_call_that_its_tool_made_wait_runs_by_its_grant(open_desk: Callable[..., Desk]) -> None:
+def test_a_call_held_by_its_own_tool_runs_with_its_grant(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk(grant_for=grants)
     agent = desk.agent([call("pay", amount=900)], say("well"))
     pay: Any = agent.tools[1]
@@ -598,7 +598,7 @@ def test_a_call_that_its_tool_made_wait_runs_by_its_grant(open_desk: Callable[..
     assert desk.ran == ["pay 900"]
 
 
-def test_a_call_that_need_not_wait_is_asked_about_once(open_desk: Callable[..., Desk]) -> None:
+def test_a_call_that_needs_no_approval_is_checked_once(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk(approval="interrupt", grant_for=grants)
 
     desk.run(desk.agent([call("pay", amount=9)], say("well")))
@@ -624,7 +624,7 @@ def test_a_tool_s_own_wish_to_wait_still_counts(own: Any, open_desk: Callable[..
     assert desk.guard.explain_interruptions(result) == ()
 
 
-def test_a_ruling_speaks_for_the_arguments_it_was_made_on(
+def test_a_check_result_applies_only_to_its_own_arguments(
     open_desk: Callable[..., Desk],
 ) -> None:
     desk = open_desk(approval="interrupt", grant_for=grants)
@@ -637,7 +637,7 @@ def test_a_ruling_speaks_for_the_arguments_it_was_made_on(
     assert hooks.pending.take_result(at, "pay", '{"amount": 9}') is None
 
 
-def test_only_so_many_rulings_are_kept(
+def test_the_number_of_kept_check_results_is_bounded(
     open_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("demur.integrations.openai_agents.hooks._MAX_KEPT", 2)
@@ -767,7 +767,7 @@ def test_a_clean_session_is_the_session_otherwise(
         clean._shared_connection  # noqa: B018 - that it is not there is the point
 
 
-def test_what_nobody_ruled_on_yet_is_held(
+def test_unchecked_input_is_held_back_from_the_session(
     open_desk: Callable[..., Desk], session: SQLiteSession
 ) -> None:
     clean: Any = open_desk().guard.wrap_session(session)
@@ -781,7 +781,7 @@ def test_what_nobody_ruled_on_yet_is_held(
     assert items(session) == [asked]
 
 
-def test_what_a_run_writes_next_is_no_input(
+def test_items_that_a_run_writes_are_not_input(
     open_desk: Callable[..., Desk], session: SQLiteSession
 ) -> None:
     clean: Any = open_desk().guard.wrap_session(session)
@@ -810,7 +810,7 @@ class Asking:
         return []
 
 
-def test_a_session_that_asks_for_the_run_is_told(open_desk: Callable[..., Desk]) -> None:
+def test_a_session_that_accepts_the_run_context_gets_it(open_desk: Callable[..., Desk]) -> None:
     asking: Any = Asking()
     ctx = RunContextWrapper(None)
     clean: Any = open_desk().guard.wrap_session(asking)
@@ -843,7 +843,7 @@ class Row:
         (Row("x\ny"), "text\nx\ny"),
     ],
 )
-def test_what_was_said_is_read_as_text(said: Any, text: str) -> None:
+def test_every_output_form_is_read_as_text(said: Any, text: str) -> None:
     assert output_text(said) == text
 
 
@@ -855,7 +855,7 @@ def test_arguments_that_are_no_json_are_none() -> None:
     )
 
 
-def test_what_binds_is_told_though_it_is_allowed() -> None:
+def test_constraints_of_an_allowed_result_are_in_the_output_info() -> None:
     assert build_output_info(CheckResult(Surface.OUTPUT)) is None
     assert build_output_info(CheckResult(Surface.OUTPUT, constraints=("slowly",))) == {
         "constraints": ["slowly"]

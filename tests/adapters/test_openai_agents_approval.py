@@ -40,7 +40,7 @@ def approved(desk: Desk, agent: Agent[Any], **more: Any) -> Any:
 
 @pytest.mark.parametrize("approval", ["interrupt", "message"])
 @pytest.mark.parametrize("own", [True, lambda *_: True], ids=["always", "asked"])
-def test_nobody_is_asked_about_a_hard_block(
+def test_a_hard_block_is_not_offered_for_approval(
     own: Any, approval: str, open_desk: Callable[..., Desk]
 ) -> None:
     desk = open_desk(approval=approval)
@@ -72,7 +72,7 @@ def test_nothing_runs_after_a_hard_block_where_calls_may_wait(
     assert kept[1:] == [("function_call", "call-1"), ("function_call_output", "call-1")]
 
 
-def test_nobody_is_asked_about_a_call_that_no_approval_lifts(
+def test_a_refusal_that_no_approval_lifts_is_not_offered(
     open_desk: Callable[..., Desk],
 ) -> None:
     desk = open_desk(approval="interrupt")
@@ -106,7 +106,7 @@ def test_grants_may_be_awaited(open_desk: Callable[..., Desk]) -> None:
 @pytest.mark.parametrize(
     "grant_for", [lambda *_: 1 / 0, lambda *_: None, lambda *_: ["yes"]], ids=["0", "none", "text"]
 )
-def test_who_fails_to_grant_grants_nothing(
+def test_a_failing_grant_function_grants_nothing(
     grant_for: Any, open_desk: Callable[..., Desk], caplog: pytest.LogCaptureFixture
 ) -> None:
     desk = open_desk(approval="interrupt", grant_for=grant_for)
@@ -148,7 +148,7 @@ def nested(desk: Desk, *turns: Any) -> Agent[Any]:
     return desk.guard.protect(Agent("outer", model=model, tools=[tool]))
 
 
-def test_it_is_said_why_a_call_of_an_agent_that_is_a_tool_waits(
+def test_a_waiting_call_of_a_nested_agent_says_why(
     open_desk: Callable[..., Desk],
 ) -> None:
     desk = open_desk(approval="interrupt", grant_for=grants)

@@ -102,7 +102,7 @@ def test_a_custom_tool_runs_if_it_may(gate: Gate) -> None:
     assert [one.action_type for one in gate.store.find_records()] == ["generate", "look"]
 
 
-def test_a_refused_custom_tool_does_not_run_and_the_model_is_told(gate: Gate) -> None:
+def test_a_refused_custom_tool_does_not_run_and_the_model_reads_why(gate: Gate) -> None:
     custom = Custom("write")
 
     assert run(OpenAIAgentsGuard(gate), custom.agent).final_output == "well"
@@ -120,7 +120,7 @@ def test_a_hard_refusal_of_a_custom_tool_ends_the_run(gate: Gate) -> None:
     assert custom.ran == []
 
 
-def test_what_a_custom_tool_returned_is_withheld(gate: Gate) -> None:
+def test_a_refused_custom_tool_result_is_withheld(gate: Gate) -> None:
     custom = Custom("look", returns=ORDER)
 
     run(OpenAIAgentsGuard(gate), custom.agent)
@@ -138,7 +138,7 @@ def test_a_custom_tool_s_own_wish_to_wait_still_counts(own: Any, gate: Gate) -> 
     assert custom.ran == []
 
 
-def test_who_approves_by_itself_lifts_no_hard_refusal(gate: Gate) -> None:
+def test_an_automatic_approval_does_not_lift_a_hard_refusal(gate: Gate) -> None:
     async def yes(*_: Any) -> Any:
         return {"approve": True}
 
@@ -220,7 +220,7 @@ def test_custom_tools_of_one_turn_are_ruled_on_each(gate: Gate) -> None:
     assert (custom.ran, other.ran) == (["one"], [])
 
 
-def test_what_a_custom_tool_raises_is_withheld(gate: Gate) -> None:
+def test_a_refused_custom_tool_error_is_withheld(gate: Gate) -> None:
     custom = Custom("look", raises=RuntimeError(f"fetch failed: {ORDER}"))
 
     run(OpenAIAgentsGuard(gate), custom.agent)
@@ -236,7 +236,7 @@ def test_what_a_custom_tool_raises_is_withheld(gate: Gate) -> None:
     [(RuntimeError("no such file"), "no such file"), (RuntimeError(), "RuntimeError")],
     ids=["text", "none"],
 )
-def test_what_a_custom_tool_raises_is_told_if_it_may(
+def test_an_allowed_custom_tool_error_reaches_the_model(
     error: Exception, heard: str, gate: Gate
 ) -> None:
     custom = Custom("look", raises=error)
@@ -344,7 +344,7 @@ def heard_of(_ctx: Any, error: Exception) -> str:
 
 
 @pytest.mark.parametrize("in_sandbox", [False, True], ids=["tool", "capability"])
-def test_what_a_function_tool_tells_of_its_error_is_withheld(in_sandbox: bool, gate: Gate) -> None:
+def test_a_refused_function_tool_error_is_withheld(in_sandbox: bool, gate: Gate) -> None:
     @function_tool(failure_error_function=heard_of)
     def look(word: str) -> str:
         """Look."""
@@ -512,7 +512,7 @@ def test_a_guarded_agent_as_a_tool_is_held(gate: Gate) -> None:
     assert nested.ran == []
 
 
-def test_who_says_so_runs_an_agent_as_a_tool_that_is_not_guarded(gate: Gate) -> None:
+def test_an_agent_as_a_tool_can_be_exempted_explicitly(gate: Gate) -> None:
     nested = Nested(gate)
     agent = nested.guard.protect(nested.outer(nested.inner), unguarded=["helper"])
 

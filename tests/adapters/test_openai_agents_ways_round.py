@@ -110,7 +110,7 @@ def test_a_state_of_a_guarded_agent_goes_on_guarded(
     assert desk.ran == ran
 
 
-def test_a_state_in_memory_goes_on_though_the_agent_is_given_as_it_was(
+def test_an_in_memory_state_resumes_with_the_unprotected_agent(
     open_desk: Callable[..., Desk],
 ) -> None:
     desk = open_desk(approval="interrupt", grant_for=grants)
@@ -187,7 +187,7 @@ def test_a_guarded_agent_is_guarded_once(open_desk: Callable[..., Desk]) -> None
     assert guard.protect(guarded.clone(handoffs=[*guarded.handoffs, one])) is not guarded
 
 
-def test_what_may_go_without_a_guard_may_ever_after(open_desk: Callable[..., Desk]) -> None:
+def test_an_exempted_tool_stays_exempt_in_clones(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk()
     agent = desk.agent(say("well"))
     agent.tools.append(ShellTool(executor=lambda _request: "ran"))
@@ -236,7 +236,7 @@ def test_a_handoff_is_decided_like_a_call(
     assert "function_call" not in {item.get("type") for item in items(session)}
 
 
-def test_a_refused_handoff_is_told_to_the_model_that_stays(
+def test_a_refused_handoff_is_reported_to_the_current_model(
     open_desk: Callable[..., Desk], session: SQLiteSession
 ) -> None:
     desk = open_desk()
@@ -288,7 +288,7 @@ def test_two_guards_both_have_a_say(open_desk: Callable[..., Desk]) -> None:
     assert "REFUSED: " in str(desk.model.last_call)
 
 
-def test_agents_that_are_made_for_a_run_are_not_taken_for_each_other(
+def test_agents_created_for_a_run_are_not_confused(
     open_desk: Callable[..., Desk],
 ) -> None:
     desk = open_desk()
@@ -352,7 +352,7 @@ def test_own_settings_do_not_let_a_neighbour_run(
     assert desk.ran == []
 
 
-def test_who_wants_more_at_once_gets_it(open_desk: Callable[..., Desk]) -> None:
+def test_a_higher_tool_concurrency_is_kept(open_desk: Callable[..., Desk]) -> None:
     many = ToolExecutionConfig(max_function_tool_concurrency=4)
 
     assert open_desk().guard.run_config(tool_execution=many).tool_execution == many
@@ -373,14 +373,14 @@ def test_only_an_enforcer_or_a_gate_can_guard() -> None:
         OpenAIAgentsGuard(nobody)
 
 
-def test_a_way_to_ask_that_is_misspelt_is_told() -> None:
+def test_a_misspelt_approval_mode_is_an_error() -> None:
     wrong: Any = "interupt"
 
     with pytest.raises(InputError, match="unknown mode `interupt`"):
         OpenAIAgentsGuard(Enforcer(), approval=wrong)
 
 
-def test_a_setting_that_is_misspelt_is_told() -> None:
+def test_a_misspelt_setting_is_an_error() -> None:
     wrong: Any = "rase"
 
     with pytest.raises(InputError, match="unknown setting `rase`"):
@@ -561,7 +561,7 @@ def test_a_refused_prompt_is_not_kept_whatever_follows_it(
 
 @pytest.mark.parametrize("alone", [False, True], ids=["run", "alone"])
 @pytest.mark.parametrize("decide", [RunState.approve, RunState.reject], ids=["approve", "reject"])
-def test_what_a_resumed_run_brings_is_kept(
+def test_the_items_of_a_resumed_run_are_kept(
     decide: Any, alone: bool, open_desk: Callable[..., Desk], session: SQLiteSession
 ) -> None:
     desk = open_desk(approval="interrupt", grant_for=grants)

@@ -164,7 +164,7 @@ def test_a_stream_that_refuses_is_ruled_on_at_its_end(enforcer: Enforcer, gate: 
         assert any(code in record.reason_codes for record in rows(gate))
 
 
-def test_a_filter_that_acts_beside_text_is_seen(enforcer: Enforcer) -> None:
+def test_a_content_filter_next_to_text_is_recognised(enforcer: Enforcer) -> None:
     hate = {"hate": {"filtered": True, "severity": "high"}}
     answer, prompt = chat_chunks("So ", "far."), chat_chunks("So ", "far.")
     answer[2]["choices"][0]["content_filter_results"] = hate
@@ -191,7 +191,7 @@ def test_a_stream_left_after_its_end_is_ruled_on_too(enforcer: Enforcer) -> None
     assert fake.streams[0].closed
 
 
-def test_a_stream_given_up_early_is_closed(enforcer: Enforcer) -> None:
+def test_a_stream_abandoned_early_is_closed(enforcer: Enforcer) -> None:
     fake = FakeOpenAI(Reply(events=chat_chunks("One ", "two ", "three.")))
     stream = ask(guarded(fake.client(), enforcer), stream=True)
     next(stream)
@@ -255,7 +255,7 @@ def test_a_long_text_leaves_piece_by_piece(size: int, enforcer: Enforcer) -> Non
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_left_before_a_refusal_stays(whole: bool, enforcer: Enforcer) -> None:
+def test_text_released_before_a_refusal_remains(whole: bool, enforcer: Enforcer) -> None:
     said = LONG + "".join(PLAN)
     fake = FakeOpenAI(Reply(events=chat_chunks(*([said] if whole else [LONG, *PLAN]))))
     client = guarded(fake.client(), enforcer, on_refusal="answer")

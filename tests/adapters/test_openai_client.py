@@ -113,7 +113,7 @@ def test_no_form_of_the_new_turn_leads_around_the_guard(
         ask(guarded(FakeOpenAI().client(), enforcer), *messages)
 
 
-def test_what_was_said_before_is_judged_once_unless_the_history_is_not_trusted(
+def test_the_history_is_checked_only_with_recheck_history(
     enforcer: Enforcer,
 ) -> None:
     messages = [user(ORDERS), assistant("No."), user("Thanks anyway.")]
@@ -124,14 +124,14 @@ def test_what_was_said_before_is_judged_once_unless_the_history_is_not_trusted(
         ask(guarded(fake.client(), enforcer, recheck_history=True), *messages)
 
 
-def test_what_is_added_to_the_body_is_what_is_judged(enforcer: Enforcer) -> None:
+def test_extra_body_messages_are_checked(enforcer: Enforcer) -> None:
     client = guarded(FakeOpenAI().client(), enforcer)
 
     with pytest.raises(Refused):
         ask(client, extra_body={"messages": [user(ORDERS)]})
 
 
-def test_what_is_added_to_the_body_is_sent(enforcer: Enforcer) -> None:
+def test_extra_body_fields_are_sent(enforcer: Enforcer) -> None:
     fake = FakeOpenAI(Reply(completion("Hi.")))
     ask(guarded(fake.client(), enforcer), extra_body={"top_k": 3})
 
@@ -193,7 +193,7 @@ def test_an_answer_comes_back_as_it_is(enforcer: Enforcer) -> None:
         (completion("", finish="content_filter"), "FILTERED_UNSPECIFIED"),
     ],
 )
-def test_a_models_refusal_comes_back_as_it_is_with_its_ruling(
+def test_a_model_refusal_is_returned_unchanged_with_its_check_result(
     body: dict[str, Any], code: str, enforcer: Enforcer, gate: Gate
 ) -> None:
     answer = ask(guarded(FakeOpenAI(Reply(body)).client(), enforcer))
@@ -211,7 +211,7 @@ def filtered() -> Reply:
     return Reply({"error": error}, status=400)
 
 
-def test_an_error_that_is_a_refusal_is_raised_as_it_is_with_its_ruling(
+def test_an_error_that_is_a_refusal_is_raised_unchanged_with_its_check_result(
     enforcer: Enforcer, gate: Gate
 ) -> None:
     client = guarded(FakeOpenAI(filtered()).client(), enforcer)
@@ -289,7 +289,7 @@ def elsewhere() -> Reply:
     return Reply(body)
 
 
-def test_another_model_is_asked_where_the_way_on_leads_to_it(
+def test_a_fallback_model_is_tried_where_the_next_step_allows(
     enforcer: Enforcer, gate: Gate
 ) -> None:
     fake = FakeOpenAI(elsewhere(), elsewhere(), Reply(completion("Bonjour.")))
@@ -360,7 +360,7 @@ def later(seconds: float, code: str = "RATE_LIMIT") -> Reply:
     return Reply({"error": to_envelope(refusal)}, status=429)
 
 
-def test_a_model_that_asks_for_time_is_given_it_once(enforcer: Enforcer) -> None:
+def test_a_retry_after_a_wait_happens_once(enforcer: Enforcer) -> None:
     slept: list[float] = []
     fake = FakeOpenAI(later(2), Reply(completion("Here I am.")))
     client = guarded(fake.client(), enforcer, retry_after_wait=True, sleep=slept.append)
@@ -440,7 +440,7 @@ def test_parsed_completions_are_guarded(enforcer: Enforcer) -> None:
     assert "CONTEXT_INJECTION" in refused.refusal
 
 
-def test_raw_responses_are_judged_and_never_made_up(enforcer: Enforcer) -> None:
+def test_raw_responses_are_checked_and_never_replaced(enforcer: Enforcer) -> None:
     fake = FakeOpenAI(Reply(completion("Hi.")), Reply(completion("".join(PLAN))))
     client = guarded(fake.client(), enforcer, on_refusal="answer")
     raw = client.chat.completions.with_raw_response
@@ -542,7 +542,7 @@ def test_settings_that_cannot_be_used_are_refused(
         guarded(FakeOpenAI().client(), enforcer, **settings)
 
 
-def test_what_is_no_client_or_no_enforcer_is_refused(enforcer: Enforcer) -> None:
+def test_only_a_client_and_an_enforcer_are_accepted(enforcer: Enforcer) -> None:
     wrong: Any = object()
     with pytest.raises(InputTypeError):
         guarded(wrong, enforcer)

@@ -72,7 +72,7 @@ async def later(_body: Any) -> Any:
     ids=["another form", "no choice", "iterator", "text", "nothing", "to be awaited"],
 )
 @pytest.mark.parametrize("on_refusal", ["raise", "answer"])
-def test_what_a_function_gives_in_another_form_does_not_leave(
+def test_a_fallback_answer_in_another_form_is_not_returned(
     other: Any, on_refusal: str, enforcer: Enforcer
 ) -> None:
     with pytest.raises(UncheckedAnswerError, match="demur cannot check") as caught:
@@ -83,7 +83,7 @@ def test_what_a_function_gives_in_another_form_does_not_leave(
 
 
 @pytest.mark.parametrize("given", [{**completion(BAD), "id": None}, completion(BAD)])
-def test_a_mapping_that_is_a_completion_is_made_one(
+def test_a_mapping_that_is_a_completion_is_coerced_to_one(
     given: dict[str, Any], enforcer: Enforcer
 ) -> None:
     whole = {name: value for name, value in given.items() if value is not None}
@@ -96,7 +96,7 @@ def test_a_mapping_that_is_a_completion_is_made_one(
     assert answer.choices[0].message.content == "Fine."
 
 
-def test_a_mapping_that_is_a_response_is_made_one(enforcer: Enforcer) -> None:
+def test_a_mapping_that_is_a_response_is_coerced_to_one(enforcer: Enforcer) -> None:
     for text, on_refusal in (("Fine.", "raise"), (BAD, "answer")):
         fake = FakeOpenAI(Reply(response(SORRY)))
         given = response(text)
@@ -144,7 +144,7 @@ def _opened(raw: Any) -> Any:
 ELSEWHERE = Reply({"error": to_envelope(Refusal.from_code("LANGUAGE_UNSUPPORTED"))}, status=400)
 
 
-def test_a_stream_is_asked_of_a_function_and_nothing_else_is_taken(enforcer: Enforcer) -> None:
+def test_a_fallback_function_must_return_a_stream_for_a_stream(enforcer: Enforcer) -> None:
     def asked(other: Any) -> Any:
         client = guarded(FakeOpenAI(ELSEWHERE).client(), enforcer, fallbacks=[other])
         return ask(client, stream=True)
@@ -183,7 +183,7 @@ def test_a_fallback_that_fails_loses_nothing(enforcer: Enforcer) -> None:
     assert not ruling.allowed
 
 
-def test_after_a_fallback_that_fails_the_next_one_is_asked(enforcer: Enforcer) -> None:
+def test_after_a_failing_fallback_the_next_one_is_tried(enforcer: Enforcer) -> None:
     fake = FakeOpenAI(Reply(completion(SORRY)), MISSING, Reply(completion("Fine.")))
     answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2", "m3"]))
 

@@ -52,7 +52,7 @@ def value_of(answer: Any, interface: str) -> Any:
 
 
 @pytest.mark.parametrize("interface", ["chat", "responses"])
-def test_what_is_parsed_was_judged(interface: str, enforcer: Enforcer, gate: Gate) -> None:
+def test_a_parsed_answer_was_checked(interface: str, enforcer: Enforcer, gate: Gate) -> None:
     plan = json.dumps({"text": "".join(PLAN)})
     replies = [
         reply(interface, text) for text in (json.dumps({"text": "Hi."}), "".join(PLAN), plan)
@@ -70,7 +70,7 @@ def test_what_is_parsed_was_judged(interface: str, enforcer: Enforcer, gate: Gat
 
 
 @pytest.mark.parametrize("interface", ["chat", "responses"])
-def test_who_declines_in_prose_is_on_record(interface: str, enforcer: Enforcer, gate: Gate) -> None:
+def test_a_refusal_in_prose_is_recorded(interface: str, enforcer: Enforcer, gate: Gate) -> None:
     client = guarded(FakeOpenAI(reply(interface, SORRY)).client(), enforcer)
     with pytest.raises(ValidationError) as caught:
         parsed(client, interface)

@@ -83,7 +83,7 @@ def test_a_refused_input_is_never_sent(given: Any, enforcer: Enforcer) -> None:
     assert answer.output_text == ""
 
 
-def test_items_beside_an_input_do_not_hide_it(enforcer: Enforcer) -> None:
+def test_extra_items_do_not_hide_the_input(enforcer: Enforcer) -> None:
     beside = {"items": [{"role": "user", "content": "Hi"}]}
     with pytest.raises(Refused, match="CONTEXT_INJECTION"):
         guarded(FakeOpenAI().client(), enforcer).responses.create(
@@ -91,7 +91,7 @@ def test_items_beside_an_input_do_not_hide_it(enforcer: Enforcer) -> None:
         )
 
 
-def test_what_a_stored_prompt_is_filled_with_is_judged(enforcer: Enforcer) -> None:
+def test_variables_of_a_stored_prompt_are_checked(enforcer: Enforcer) -> None:
     variables = {"city": "Paris", "note": {"type": "input_text", "text": ORDERS}}
     with pytest.raises(Refused, match="CONTEXT_INJECTION"):
         guarded(FakeOpenAI().client(), enforcer).responses.create(
@@ -114,7 +114,7 @@ def test_parsed_responses_are_guarded(enforcer: Enforcer) -> None:
     assert "CONTEXT_INJECTION" in refused.output[0].content[0].refusal
 
 
-def test_a_forbidden_response_is_replaced_with_all_that_it_asked_for(enforcer: Enforcer) -> None:
+def test_a_forbidden_response_is_replaced_with_its_tool_calls(enforcer: Enforcer) -> None:
     call = {"call_id": "c", "name": "lookup", "arguments": "{}"}
     fake = FakeOpenAI(Reply(response("".join(PLAN), calls=[call])))
     answer = respond(guarded(fake.client(), enforcer, on_refusal="answer"))
@@ -309,7 +309,9 @@ def test_responses_in_beta_have_types_of_their_own(enforcer: Enforcer) -> None:
 
 
 @pytest.mark.parametrize("path", ["create", "items", "compact"])
-def test_what_is_kept_for_a_model_is_judged_before(path: str, enforcer: Enforcer) -> None:
+def test_stored_conversation_items_are_checked_before_they_are_sent(
+    path: str, enforcer: Enforcer
+) -> None:
     kept = {"id": "conv", "object": "conversation", "created_at": 1, "metadata": {}, "data": []}
     fake = FakeOpenAI(Reply({**kept, "has_more": False, "output": []}))
     client = guarded(fake.client(), enforcer, on_refusal="answer")
@@ -341,7 +343,7 @@ def test_a_long_text_leaves_piece_by_piece(size: int, enforcer: Enforcer) -> Non
     assert "".join(texts) == long
 
 
-def test_what_left_before_a_refusal_stays(enforcer: Enforcer) -> None:
+def test_text_released_before_a_refusal_remains(enforcer: Enforcer) -> None:
     long = "All is well with your list. " * 60
     fake = FakeOpenAI(Reply(events=response_events(long, *PLAN)))
     client = guarded(fake.client(), enforcer, on_refusal="answer")

@@ -112,7 +112,7 @@ def test_an_approval_for_which_nobody_signs_lifts_nothing(given: Any) -> None:
     assert result.output == "Fine."
 
 
-def test_nobody_is_asked_to_sign_before_somebody_approved() -> None:
+def test_grants_are_not_requested_before_an_approval() -> None:
     def sign(ruling: CheckResult, _ctx: Any) -> list[Grant]:
         raise AssertionError(ruling)
 
@@ -147,7 +147,7 @@ def test_an_approval_does_not_lift_a_hard_block() -> None:
         assert played.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
 
 
-def test_unless_an_interrupt_is_asked_for_the_model_is_told() -> None:
+def test_without_interrupt_mode_the_model_reads_the_refusal() -> None:
     script = ScriptedModel([ToolTurn((LARGE,)), AnswerTurn(("I see.",))])
     with opened(POL) as gate:
         agent: Agent[Any, str] = Agent(
@@ -248,7 +248,7 @@ def with_tools(gate: Gate, *turns: Any, plain: str = "", **settings: Any) -> Con
 
 @pytest.mark.parametrize("plain", ["", "lookup"], ids=["both wait", "beside one that does not"])
 @pytest.mark.parametrize("calls", [(SMALL, RISKY), (RISKY, SMALL), (RISKY,)], ids=str)
-def test_a_hard_block_is_offered_to_nobody_and_nothing_runs_beside_it(
+def test_a_hard_block_is_not_offered_for_approval_and_stops_all_calls(
     plain: str, calls: Any
 ) -> None:
     with opened(POL) as gate:
@@ -275,7 +275,7 @@ def test_a_tool_that_waits_is_judged_once_before_and_once_after() -> None:
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_arguments_changed_into_a_hard_block_stop_the_calls_approved_beside_it(last: bool) -> None:
+def test_arguments_changed_into_a_hard_block_stop_the_other_approved_calls(last: bool) -> None:
     with opened(POL) as gate:
         requests, messages = deferred(Conversation(gate, ToolTurn((LARGE, LARGE))))
         ids = [call.tool_call_id for call in requests.approvals]
@@ -294,7 +294,7 @@ def test_arguments_changed_into_a_hard_block_stop_the_calls_approved_beside_it(l
     assert orphans(played.messages) == 0
 
 
-def test_a_call_approved_at_once_is_judged_before_those_beside_it_run() -> None:
+def test_a_call_approved_at_once_is_checked_before_the_others_run() -> None:
     def approve(_ctx: Any, requests: DeferredToolRequests) -> DeferredToolResults:
         changed: dict[str, bool | ToolApproved | ToolDenied] = {
             call.tool_call_id: ToolApproved(
@@ -338,5 +338,5 @@ def test_arguments_that_change_after_an_approval_are_judged_as_they_run() -> Non
     assert played.ran == []
 
 
-def test_what_is_no_grant_is_left_out() -> None:
+def test_malformed_grant_metadata_is_ignored() -> None:
     assert parse_metadata_grants("grant") == parse_metadata_grants({"grants": "all"}) == []

@@ -107,7 +107,7 @@ def test_a_function_for_the_output_is_called_once_with_the_whole_answer() -> Non
     assert shown == [talk.text.upper()]
 
 
-def test_what_a_function_makes_of_half_an_answer_is_not_shown() -> None:
+def test_partial_output_of_an_output_function_is_not_shown() -> None:
     def shout(ctx: RunContext[Any], text: str) -> str:
         return PLAN if ctx.partial_output else text
 
@@ -183,7 +183,7 @@ class Adds(AbstractCapability[Any]):
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_what_is_added_for_the_model_at_the_last_moment_is_judged(streams: bool) -> None:
+def test_content_added_for_the_model_at_the_last_moment_is_checked(streams: bool) -> None:
     with opened(POL) as gate:
         played = Conversation(gate, AnswerTurn(("Fine.",)), capabilities=[Adds()])
         error = streamed(played)[-1] if streams else played.refused()
@@ -277,7 +277,7 @@ def test_tools_of_a_set_are_named_as_the_model_names_them_and_may_be_tried_again
     assert outcomes == ["retried", "retried", "success", "denied"]
 
 
-def test_calls_beside_a_refused_one_run_and_each_is_answered() -> None:
+def test_calls_next_to_a_refused_one_run_and_each_is_answered() -> None:
     with opened(POL) as gate:
         calls = (SMALL, ("refund", {"amount": 5}), ("fetch", {"page": 1}))
         played = Conversation(gate, ToolTurn(calls), AnswerTurn(("Fine.",)))

@@ -271,7 +271,7 @@ OUTPUT = ModelRequestParameters(
     ids=["words", "apart"],
 )
 @pytest.mark.parametrize("before", [True, False])
-def test_text_behind_an_output_goes_on_with_what_was_said(
+def test_text_after_an_output_call_continues_the_text_before_it(
     first: str, then: str, before: bool
 ) -> None:
     call = ToolCallPart("final_result", {"text": "Rest."})

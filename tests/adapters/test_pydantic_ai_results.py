@@ -230,7 +230,7 @@ def test_an_unread_result_that_nothing_lifts_ends_the_run() -> None:
     assert orphans(played.messages) == 0
 
 
-def test_what_a_tool_adds_for_the_model_is_no_prompt_of_a_person() -> None:
+def test_content_that_a_tool_adds_is_not_a_user_prompt() -> None:
     def lookup() -> ToolReturn[str]:
         return ToolReturn("Shipped.", content=["On its way:", "a picture of it."])
 
@@ -349,7 +349,7 @@ def nested(depth: int) -> Any:
     [INJECTED, ToolFailed(INJECTED), ModelRetry(INJECTED), nested(5), nested(150), "Done."],
     ids=["text", "failed", "retry", "nested", "too deep", "harmless"],
 )
-def test_what_was_done_elsewhere_is_read_before_the_model_reads_it(given: Any) -> None:
+def test_an_external_tool_result_is_checked_before_the_model_reads_it(given: Any) -> None:
     with opened(POL) as gate:
         asks = ModelResponse([ToolCallPart("fetch", {"url": "https://shop.example/a"})])
         played = with_external(gate, "fetch", asks, SAID)
@@ -383,7 +383,7 @@ def test_tools_that_come_with_a_run_are_guarded() -> None:
             assert other.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
 
 
-def test_what_is_refused_to_an_agent_in_a_tool_is_told_to_the_outer_model() -> None:
+def test_a_refusal_of_a_nested_agent_is_returned_to_the_outer_model() -> None:
     with opened(POL) as gate:
         inner = Conversation(gate, SAID)
 
@@ -542,7 +542,7 @@ def test_models_in_models_are_held_back(wrap: Any) -> None:
 
 @pytest.mark.parametrize("first", [(), ("Here is your plan to tra",)], ids=["new", "goes on"])
 @pytest.mark.parametrize("words", [False, True])
-def test_text_beside_a_structured_output_is_held_back(first: tuple[str, ...], words: bool) -> None:
+def test_text_next_to_a_structured_output_is_buffered(first: tuple[str, ...], words: bool) -> None:
     class Plan(BaseModel):
         title: str
 

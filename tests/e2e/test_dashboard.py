@@ -132,7 +132,7 @@ def test_one_customer_is_found_by_name_and_the_ticket_copied(service: Any, tabs:
     assert "ada" not in copied
 
 
-def test_an_alert_stands_out_when_one_code_is_over_a_tenth(service: Any, tabs: Any) -> None:
+def test_an_alert_is_highlighted_when_one_code_exceeds_a_tenth(service: Any, tabs: Any) -> None:
     for _ in range(5):
         service.decide(
             action={"type": "refund", "amount": {"value": 9, "currency": "USD"}},
@@ -344,7 +344,7 @@ def test_nothing_that_came_in_runs(service: Any, tabs: Any, bad: str) -> None:
     assert page.evaluate("window.ran") is None
 
 
-def test_a_label_that_was_not_kept_is_said_to_be_lost(service: Any, tabs: Any) -> None:
+def test_a_label_that_was_not_saved_is_reported_as_lost(service: Any, tabs: Any) -> None:
     tab = tabs()
     tab.page.route("**/labels", lambda route: route.abort())
     tab.page.goto(f"{service.address}/review")

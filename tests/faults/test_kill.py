@@ -39,7 +39,7 @@ def finish(process: Writer) -> list[str]:
 @pytest.mark.parametrize(
     "rounds", [pytest.param(3, id="short"), pytest.param(50, id="full", marks=pytest.mark.slow)]
 )
-def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path, rounds: int) -> None:
+def test_records_acknowledged_before_a_kill_are_stored(tmp_path: Path, rounds: int) -> None:
     path = tmp_path / "demur.db"
     acknowledged: list[str] = []
     for number in range(rounds):

@@ -76,7 +76,7 @@ def long_log() -> bytes:
 @pytest.mark.parametrize(
     "clients", [pytest.param(40, id="short"), pytest.param(200, id="full", marks=pytest.mark.slow)]
 )
-def test_made_up_keys_at_the_login_do_not_stop_deciding(tmp_path: Path, clients: int) -> None:
+def test_invented_keys_at_the_login_do_not_stop_decisions(tmp_path: Path, clients: int) -> None:
     folder = folder_of(tmp_path)
     with open_store(folder / "demur.db") as store:
         key = add_key(store, "acme")
@@ -95,7 +95,7 @@ def test_made_up_keys_at_the_login_do_not_stop_deciding(tmp_path: Path, clients:
     assert in_time.status_code == 303
 
 
-def test_logs_that_take_long_do_not_stop_deciding_and_are_given_up(tmp_path: Path) -> None:
+def test_slow_log_scans_do_not_stop_decisions_and_time_out(tmp_path: Path) -> None:
     body = long_log()
     answered: list[int] = []
 

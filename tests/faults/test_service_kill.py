@@ -96,7 +96,7 @@ def test_killed_workers_keep_what_they_answered(tmp_path: Path) -> None:
     kept(folder, load.answered)
 
 
-def test_a_service_that_is_told_to_stop_answers_all_that_it_took(tmp_path: Path) -> None:
+def test_a_stopping_service_answers_every_accepted_request(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, drain_s=0.2)
     with started(folder) as process:
         load = burdened(process, 50)
