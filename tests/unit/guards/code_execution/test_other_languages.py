@@ -57,7 +57,7 @@ def rules(text: str) -> list[str]:
         ("copy a.txt C:\\Windows\\Tasks\\", "STARTUP_FILE"),
     ],
 )
-def test_dangerous_commands_of_other_shells_are_found(text: str, want: str) -> None:
+def test_dangerous_windows_commands_are_found(text: str, want: str) -> None:
     assert want in rules(text)
 
 

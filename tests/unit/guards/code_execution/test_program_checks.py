@@ -40,7 +40,7 @@ def rules(text: str) -> list[str]:
         ("visudo", "SUDOERS"),
     ],
 )
-def test_changes_of_permissions_are_found(text: str, want: str) -> None:
+def test_commands_that_change_privileges_are_found(text: str, want: str) -> None:
     assert want in rules(text)
 
 
@@ -88,7 +88,7 @@ def test_harmless_rights_pass(text: str) -> None:
         ("launchctl load x.plist", "STARTUP_JOB"),
     ],
 )
-def test_commands_that_schedule_code_are_found(text: str, want: str) -> None:
+def test_commands_that_change_services_jobs_or_defences_are_found(text: str, want: str) -> None:
     assert want in rules(text)
 
 

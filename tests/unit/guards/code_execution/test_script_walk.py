@@ -59,7 +59,7 @@ def rules(text: str) -> list[str]:
         ("declare -x A; alias; read x <<< y", ""),
     ],
 )
-def test_facts_learnt_earlier_in_a_script_count(text: str, want: str) -> None:
+def test_assignments_redirections_and_expansions_in_a_script_count(text: str, want: str) -> None:
     found = rules(text)
 
     assert want in found if want else found == []

@@ -217,7 +217,9 @@ def test_narrow_and_unknown_targets_pass(text: str) -> None:
         ("library.VirtualAlloc(0, 1, 2, 3)", "PY_NATIVE_INJECTION"),
     ],
 )
-def test_permission_changes_and_persistence_are_escalated(text: str, rule: str) -> None:
+def test_privilege_changes_persistence_and_native_injection_are_escalated(
+    text: str, rule: str
+) -> None:
     assert actions(text) == {rule: Action.ESCALATE}
 
 
