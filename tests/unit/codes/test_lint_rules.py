@@ -294,6 +294,6 @@ def test_an_unknown_rule_far_from_any_lists_those_there_are() -> None:
 
 
 @pytest.mark.parametrize("rule", ["unreadable", "bare-suppression"])
-def test_a_rule_about_unchecked_code_cannot_be_suppressed(rule: str) -> None:
+def test_unreadable_code_and_bad_suppressions_cannot_be_suppressed(rule: str) -> None:
     assert rule in CODE_RULES
     assert left(rule, f"# demur: allow {rule} - why") == [rule, "bare-suppression"]
