@@ -109,7 +109,7 @@ def test_any_extra_input_is_accepted_or_raises_a_demur_error(
 
 @SOME
 @given(VALUES, VALUES, VALUES, VALUES)
-def test_whatever_a_finding_holds_is_recorded_or_an_error_of_ours(
+def test_any_finding_is_recorded_or_raises_a_demur_error(
     code: Any, surface: Any, detail: Any, evidence: Any
 ) -> None:
     odd: list[Any] = [
@@ -159,7 +159,7 @@ def mutated(draw: st.DrawFn, text: str) -> str:
 @example("rules: !!python/object:os.system {}")
 @example("1" * 5000)
 @example("\ud800")
-def test_whatever_a_policy_says_it_is_read_or_an_error_of_ours(text: str) -> None:
+def test_any_policy_text_is_read_or_raises_a_demur_error(text: str) -> None:
     policy = taken(lambda: parse_policy(text, registry=CORE))
 
     assert policy is None or gate_over(None, policy).decide(refund()).verdict
@@ -172,7 +172,7 @@ def test_whatever_a_policy_says_it_is_read_or_an_error_of_ours(text: str) -> Non
 @given(st.text(max_size=30) | st.deferred(lambda: mutated(bundle_registry(CORE))))
 @example('{"schema_version":"registry_bundle.v1","core":{"a":1e999},"organisations":[]}')
 @example('{"schema_version":"registry_bundle.v1","core":"\\ud800","organisations":[]}')
-def test_whatever_a_bundle_holds_it_is_read_or_an_error_of_ours(text: str) -> None:
+def test_any_bundle_is_read_or_raises_a_demur_error(text: str) -> None:
     registry = taken(lambda: parse_bundle(text))
 
     assert registry is None or bundle_registry(registry).encode()
@@ -197,7 +197,7 @@ def a_pack() -> bytes:
     )
     | st.integers(0, 10**6).map(lambda end: a_pack()[: end % len(a_pack())])
 )
-def test_whatever_bytes_a_pack_has_they_are_read_or_an_error_of_ours(raw: bytes) -> None:
+def test_any_pack_is_read_or_raises_a_demur_error(raw: bytes) -> None:
     pack = taken(lambda: read_pack(raw))
 
     assert pack is None or raw == a_pack()
@@ -231,7 +231,7 @@ lift = true
 @example(b"a = " + b"{a=" * 2000)
 @example(b"attempts = " + b"9" * 5000)
 @example(b"deadline_s = -inf")
-def test_whatever_settings_say_they_are_read_or_an_error_of_ours(
+def test_any_settings_are_read_or_raise_a_demur_error(
     tmp_path_factory: pytest.TempPathFactory, raw: bytes
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz.toml"
