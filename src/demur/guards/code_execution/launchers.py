@@ -5,7 +5,7 @@ not judged here: the command inside them is taken out and judged as if it stood 
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import takewhile
 from typing import NamedTuple
@@ -55,7 +55,7 @@ def find_code(call: ProgramCall) -> Iterator[CodeToRun]:
     elif verb == "cmd":
         yield from _cmd_code(call)
     elif verb[:2] in {"py", "ip"} and _PYTHON.fullmatch(verb):
-        yield from _flag_code(call, ("-c",), CodeLanguage.PYTHON)
+        yield from _flag_code(call, ["-c"], CodeLanguage.PYTHON)
     elif verb in _OTHER:
         yield from _flag_code(call, _OTHER[verb], CodeLanguage.OTHER)
     elif verb in _AWKS and call.args:
@@ -86,9 +86,7 @@ def _shell_code(call: ProgramCall) -> Iterator[CodeToRun]:
     yield CodeToRun(CodeLanguage.SHELL, file=operands[0] if operands else None)
 
 
-def _flag_code(
-    call: ProgramCall, flags: Sequence[str], language: CodeLanguage
-) -> Iterator[CodeToRun]:
+def _flag_code(call: ProgramCall, flags: list[str], language: CodeLanguage) -> Iterator[CodeToRun]:
     """Code behind an option, else the first operand's file, else the input."""
     args = call.args
     found = False

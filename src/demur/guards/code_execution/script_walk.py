@@ -220,12 +220,12 @@ class ScriptWalk:
             arg = code.text or self._stored_code(code, call, *span)
             if arg is None:
                 continue
-            self._report_origins(arg, call.verb, span, location)
+            self._report_origin(arg, call.verb, span, location)
             if arg.text and (arg.known or code.text is not None):
                 inner = location._replace(via=(*location.via, call.verb))
                 read_code(code.language, arg, self, inner)
 
-    def _report_origins(
+    def _report_origin(
         self, arg: Arg, verb: str, span: tuple[int, int], location: Location
     ) -> None:
         """Report code that was downloaded or decoded."""
@@ -271,7 +271,7 @@ class ScriptWalk:
     def _judge_evaluated(self, arg: Arg, call: ProgramCall, end: int, location: Location) -> None:
         """Judge a text that a program passes to a shell."""
         span = (call.name.start, end)
-        self._report_origins(arg, call.verb, span, location)
+        self._report_origin(arg, call.verb, span, location)
         if not arg.known and call.verb == "eval":
             self.report(CommandHit("EVAL_UNKNOWN", call.verb), *span, call.verb, location)
         if arg.text:
@@ -322,7 +322,7 @@ class ScriptWalk:
         if isinstance(node, CommandGroup):
             stdin = self._redirected_input(node, location, stdin)
             result = self.walk_script(node.body, location, stdin)
-            return self._write_redirected(result, node, location)
+            return self._write_out(result, node, location)
         if isinstance(node, ForLoop):
             return self._walk_loop(node, location, stdin)
         if isinstance(node, OrList):
@@ -342,7 +342,7 @@ class ScriptWalk:
             self.state.assign(node.name, value)
             inner = self._redirected_input(node, location, stdin)
             result = self.walk_script(node.body, location, inner)
-        return self._write_redirected(result, node, location)
+        return self._write_out(result, node, location)
 
     def _walk_simple(self, node: SimpleCommand, location: Location, stdin: Value) -> Value:
         if self.exhausted:
@@ -441,9 +441,7 @@ class ScriptWalk:
                 stdin = self.state.files.get(self.state.resolve_path(target.text), unknown)
         return stdin
 
-    def _write_redirected(
-        self, value: Value, node: CommandGroup | ForLoop, location: Location
-    ) -> Value:
+    def _write_out(self, value: Value, node: CommandGroup | ForLoop, location: Location) -> Value:
         """Write the output of a compound command to its redirection."""
         for redirect in node.redirects:
             if redirect.operator in _OUTPUTS:

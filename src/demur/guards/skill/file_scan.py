@@ -29,11 +29,9 @@ _NATIVE = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\x
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"(\xb5/\xfd")
 _BYTECODE = (".pyc", ".pyo")
 _LANGUAGES: Mapping[str, str] = {
-    ".cjs": "JavaScript",
+    **dict.fromkeys((".cjs", ".js", ".mjs"), "JavaScript"),
     ".go": "Go",
-    ".js": "JavaScript",
     ".lua": "Lua",
-    ".mjs": "JavaScript",
     ".php": "PHP",
     ".pl": "Perl",
     ".rb": "Ruby",
@@ -224,27 +222,25 @@ def _file_kind(path: str, data: bytes) -> str | None:
     return None
 
 
-def _scan_kind(
-    kind: str, document: SourceText, data: bytes, config: SkillConfig
-) -> Iterator[SkillHit]:
-    text = document.text
+def _scan_kind(kind: str, file: SourceText, data: bytes, config: SkillConfig) -> Iterator[SkillHit]:
+    text = file.text
     yield from find_strange_characters(text, code=kind not in {"prose", "manifest", "requirements"})
     yield from find_drop_hosts(text, config)
     match kind:
         case "python":
             yield from find_codec(data)
-            yield from scan_python(document, config)
+            yield from scan_python(file, config)
         case "shell":
             yield from scan_shell(text)
         case "other shell":
-            suffix = PurePosixPath(document.path).suffix.lower()
+            suffix = PurePosixPath(file.path).suffix.lower()
             yield from scan_shell(text, _OTHER_SHELLS[suffix])
         case "prose":
-            yield from scan_markdown(document, config)
+            yield from scan_markdown(file, config)
         case "manifest":
-            yield from scan_manifest(document, config)
+            yield from scan_manifest(file, config)
         case "requirements":
-            yield from scan_requirements(document, config)
+            yield from scan_requirements(file, config)
         case _:
-            yield from find_path_file_code(document)
-            yield from scan_python(document, config, snippet=True)
+            yield from find_path_file_code(file)
+            yield from scan_python(file, config, snippet=True)

@@ -202,9 +202,8 @@ def _execution_hit(source: PythonSource, call: ast.Call, path: str) -> SkillHit:
     if Origin.REMOTE in origin:
         return source.hit("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
     if Origin.DECODED in origin or (folded and folded.hidden and _was_decoded(code)):
-        return source.hit(
-            "PY_EXEC_DECODED", call, f"runs decoded text: `{quote}`", technique="decoded and run"
-        )
+        detail = f"runs decoded text: `{quote}`"
+        return source.hit("PY_EXEC_DECODED", call, detail, technique="decoded and run")
     if folded is not None:
         return source.hit("PY_EXEC_LITERAL", call, f"runs a text by `{path}`: `{quote}`")
     return source.hit("PY_EXEC_DYNAMIC", call, f"runs text made at run time: `{quote}`")
@@ -238,16 +237,11 @@ def _check_lookup(source: PythonSource, call: ast.Call) -> Iterator[SkillHit]:
         return
     name = source.names.fold(call.args[1])
     if name is None and holder in {"builtins", "__builtins__"}:
-        yield source.hit(
-            "PY_EXEC_DYNAMIC", call, f"picks a builtin at run time: `{source.quote(call)}`"
-        )
+        detail = f"picks a builtin at run time: `{source.quote(call)}`"
+        yield source.hit("PY_EXEC_DYNAMIC", call, detail)
     elif name is not None and name.hidden:
-        yield source.hit(
-            "PY_HIDDEN_NAME",
-            call,
-            f"reaches `{holder}.{str(name.value)[:40]}` by a disguised name",
-            technique="assembled name",
-        )
+        detail = f"reaches `{holder}.{str(name.value)[:40]}` by a disguised name"
+        yield source.hit("PY_HIDDEN_NAME", call, detail, technique="assembled name")
 
 
 def find_unpickling(source: PythonSource) -> Iterator[SkillHit]:

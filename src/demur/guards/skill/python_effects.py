@@ -64,9 +64,8 @@ def _command_hits(source: PythonSource, call: ast.Call, path: str) -> Iterator[S
     if Origin.REMOTE in origin:
         yield source.hit("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
     elif Origin.DECODED in origin:
-        yield source.hit(
-            "PY_EXEC_DECODED", call, f"runs decoded text: `{quote}`", technique="decoded and run"
-        )
+        detail = f"runs decoded text: `{quote}`"
+        yield source.hit("PY_EXEC_DECODED", call, detail, technique="decoded and run")
     elif _is_mixed(first, source) and (path in SHELLS or _wants_shell(call)):
         yield source.hit("PY_SHELL_DYNAMIC", call, f"builds a shell command: `{quote}`")
 
@@ -191,11 +190,8 @@ def _node_shape(node: ast.expr) -> str:
 def find_reverse_shells(source: PythonSource) -> Iterator[SkillHit]:
     """Yield calls that make a connection the standard streams of a process."""
     for call, path in source.calls:
-        if (
-            path == "os.dup2"
-            and _is_stream(call)
-            and Origin.REMOTE in source.flow.origin_of(call.args[0])
-        ):
+        copied = path == "os.dup2" and _is_stream(call)
+        if copied and Origin.REMOTE in source.flow.origin_of(call.args[0]):
             yield source.hit("PY_REVERSE_SHELL", call, "hands its streams to a connection")
         elif path in PROCESSES and any(
             keyword.arg in {"stdin", "stdout"}
@@ -347,9 +343,8 @@ def _written_target(call: ast.Call, path: str | None) -> ast.expr | None:
     """Return the expression that names the file which `call` writes to, or None."""
     if path in {"open", "io.open"} and call.args:
         modes = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
-        writes = any(
-            isinstance(mode, ast.Constant) and set(str(mode.value)) & set("wax+") for mode in modes
-        )
+        texts = (str(mode.value) for mode in modes if isinstance(mode, ast.Constant))
+        writes = any(set(text) & set("wax+") for text in texts)
         return call.args[0] if writes else None
     match call.func:
         case ast.Attribute(attr="write_text" | "write_bytes", value=base):

@@ -59,6 +59,7 @@ _TRANSFORMS = re.compile(
     r"utf[-_]?(?:7|16|32)|unicode[-_]escape|raw[-_]unicode[-_]escape|rot[-_]?13|punycode|idna"
     r"|(?:hex|base64|zlib|bz2|uu|quopri)(?:[-_]codec)?"
 )
+_DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _MAX_NESTING = 3
 
 
@@ -110,17 +111,10 @@ def _place_at_call(source: PythonSource, call: ast.Call, hit: SkillHit) -> Skill
 def _scan_docstrings(source: PythonSource) -> Iterator[SkillHit]:
     """Yield instructions in docstrings, which hosts pass to models as descriptions."""
     for node in source.nodes:
-        match node:
-            case (
-                ast.Module(body=[ast.Expr(value=ast.Constant(value=str(text)) as constant), *_])
-                | ast.FunctionDef(
-                    body=[ast.Expr(value=ast.Constant(value=str(text)) as constant), *_]
-                )
-                | ast.AsyncFunctionDef(
-                    body=[ast.Expr(value=ast.Constant(value=str(text)) as constant), *_]
-                )
-                | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str(text)) as constant), *_])
-            ):
+        if not isinstance(node, _DOCUMENTED):
+            continue
+        match node.body:
+            case [ast.Expr(value=ast.Constant(value=str(text)) as constant), *_]:
                 for hit in find_instructions(text):
                     place = source.hit(hit.rule, constant, hit.detail)
                     action = hit.action and soften_action(hit.action)

@@ -101,17 +101,15 @@ def find_strange_characters(text: str, *, code: bool) -> Iterator[SkillHit]:
     yield from _take_first(_find_bidi(text, code=code))
     for found in _take_first(_INVISIBLE.finditer(text)):
         action = None if code else Action.WARN
-        yield _match_hit("TEXT_INVISIBLE", found, "zero-width characters", action)
+        yield _hit_at("TEXT_INVISIBLE", found, "zero-width characters", action)
     for found in _take_first(_TAGS.finditer(text)):
-        yield _match_hit("HIDDEN_ORDER", found, "text written in invisible tag characters")
+        yield _hit_at("HIDDEN_ORDER", found, "text written in invisible tag characters")
     for found in _take_first(_SELECTORS.finditer(text)):
         detail = "a run of variation selectors, which can carry data"
-        yield _match_hit("TEXT_INVISIBLE", found, detail)
+        yield _hit_at("TEXT_INVISIBLE", found, detail)
 
 
-def _match_hit(
-    rule: str, found: re.Match[str], detail: str, action: Action | None = None
-) -> SkillHit:
+def _hit_at(rule: str, found: re.Match[str], detail: str, action: Action | None = None) -> SkillHit:
     return SkillHit(rule, *found.span(), detail, {"technique": detail}, action=action)
 
 
@@ -131,7 +129,7 @@ def _find_bidi(text: str, *, code: bool) -> Iterator[SkillHit]:
         done = end if end >= 0 else len(text)
         open_action = None if code else Action.ESCALATE
         action = Action.WARN if _is_closed(text[start:done]) else open_action
-        yield _match_hit("TEXT_BIDI", found, "characters that change the order of the text", action)
+        yield _hit_at("TEXT_BIDI", found, "characters that change the order of the text", action)
 
 
 def _is_closed(line: str) -> bool:
@@ -174,7 +172,7 @@ def find_blobs(text: str) -> Iterator[SkillHit]:
     if not _DECODES.search(text):
         return
     for found in _take_first(_BLOB.finditer(text)):
-        yield _match_hit("PY_BLOB", found, "a long encoded text that is decoded here")
+        yield _hit_at("PY_BLOB", found, "a long encoded text that is decoded here")
 
 
 _OPEN, _CLOSE = "<!--", "-->"

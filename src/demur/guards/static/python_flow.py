@@ -22,6 +22,7 @@ from demur.guards.static.python_names import (
     PythonNames,
     is_network,
 )
+from demur.guards.static.source_text import split_names
 
 _MIXERS = frozenset({"add", "append", "extend", "insert", "setdefault", "update", "write"})
 PythonFunction = ast.FunctionDef | ast.AsyncFunctionDef
@@ -69,7 +70,7 @@ class BindingCollector:
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
-                    yield from self._target_bindings(target, value, scope)
+                    yield from self._bindings(target, value, scope)
             case (
                 ast.AnnAssign(target=target, value=ast.expr() as value)
                 | ast.AugAssign(target=target, value=value)
@@ -79,28 +80,26 @@ class BindingCollector:
                 | ast.comprehension(target=target, iter=value)
                 | ast.withitem(context_expr=value, optional_vars=ast.expr() as target)
             ):
-                yield from self._target_bindings(target, value, scope)
+                yield from self._bindings(target, value, scope)
             case ast.Return(value=ast.expr() as value) | ast.Yield(value=ast.expr() as value):
                 yield VariableBinding(VariableKey(scope, "return"), value)
             case ast.Call(func=ast.Attribute(attr=name, value=base), args=args) if name in _MIXERS:
                 for value in args:
-                    yield from self._target_bindings(base, value, scope)
+                    yield from self._bindings(base, value, scope)
             case _:
                 pass
 
-    def _target_bindings(
-        self, target: ast.expr, value: ast.expr, scope: str
-    ) -> Iterator[VariableBinding]:
+    def _bindings(self, target: ast.expr, value: ast.expr, scope: str) -> Iterator[VariableBinding]:
         match target:
             case ast.Name(id=name):
                 yield VariableBinding(VariableKey(scope, name), value)
             case ast.Attribute(value=base, attr=name) if is_self(base):
                 yield VariableBinding(VariableKey("", f".{name}"), value)
             case ast.Attribute(value=base) | ast.Subscript(value=base) | ast.Starred(value=base):
-                yield from self._target_bindings(base, value, scope)
+                yield from self._bindings(base, value, scope)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part, each in _pair_targets(parts, value):
-                    yield from self._target_bindings(part, each, scope)
+                    yield from self._bindings(part, each, scope)
             case _:
                 pass
 
@@ -120,13 +119,8 @@ def is_self(node: ast.expr) -> bool:
 _MAX_ROUNDS = 6
 _MAX_DEPTH = 80
 _OPENERS = frozenset({"open", "read_bytes", "read_text"})
-_NEUTRAL_CALLS = (
-    "hashlib.",
-    "hmac.",
-    "logging.",
-    "os.path.exists",
-    "os.path.isfile",
-    "os.path.getsize",
+_NEUTRAL_CALLS = split_names(
+    "hashlib. hmac. logging. os.path.exists os.path.isfile os.path.getsize"
 )
 
 
@@ -196,25 +190,23 @@ class PythonDataFlow:
     def _node_origin(self, node: ast.expr, depth: int) -> Origin:
         match node:
             case ast.Constant(value=value):
-                return self._constant_origin(value)
+                text = value if isinstance(value, str) and len(value) < 500 else ""
+                return Origin.SECRET_PLACE if SECRET_PLACE.search(text) else Origin.PLAIN
             case ast.Name(id=name):
-                return self._variable_origin(
-                    name, self._scopes.get(id(node), "")
-                ) | self._environment_origin(node)
+                own = self._variable_origin(name, self._scopes.get(id(node), ""))
+                return own | self._environment_origin(node)
             case ast.Attribute(value=base, attr=name):
                 own = self._variable_origin(f".{name}", "") if is_self(base) else Origin.PLAIN
                 return own | self._environment_origin(node) | self.origin_of(base, depth)
             case ast.Call():
                 return self._call_origin(node, depth)
             case ast.Subscript(value=base, slice=key):
-                return self._item_origin(base, key, depth)
+                setting = self._names.dotted_path(base) in ENVIRONMENTS
+                return self._setting_origin(key) if setting else self.origin_of(base, depth)
             case _:
                 # A lambda has the origin of the value that it returns.
-                return (
-                    Origin.PLAIN
-                    if isinstance(node, ast.Compare)
-                    else self._parts_origin(node, depth)
-                )
+                compares = isinstance(node, ast.Compare)
+                return Origin.PLAIN if compares else self._parts_origin(node, depth)
 
     def _parts_origin(self, node: ast.AST, depth: int) -> Origin:
         origin = Origin.PLAIN
@@ -226,11 +218,6 @@ class PythonDataFlow:
             elif isinstance(child, ast.keyword):
                 origin |= self.origin_of(child.value, depth)
         return origin
-
-    def _constant_origin(self, value: object) -> Origin:
-        if isinstance(value, str) and len(value) < 500 and SECRET_PLACE.search(value):
-            return Origin.SECRET_PLACE
-        return Origin.PLAIN
 
     def _variable_origin(self, name: str, scope: str) -> Origin:
         origin = Origin.PLAIN
@@ -244,11 +231,6 @@ class PythonDataFlow:
     def _environment_origin(self, node: ast.expr) -> Origin:
         known = self._names.dotted_path(node) in ENVIRONMENTS
         return Origin.ENVIRONMENT if known else Origin.PLAIN
-
-    def _item_origin(self, base: ast.expr, key: ast.expr, depth: int) -> Origin:
-        if self._names.dotted_path(base) in ENVIRONMENTS:
-            return self._setting_origin(key)
-        return self.origin_of(base, depth)
 
     def _setting_origin(self, key: ast.expr | None) -> Origin:
         name = self._names.fold(key)
@@ -269,18 +251,15 @@ class PythonDataFlow:
             return origin | Origin.DECODED
         if path in OPAQUE_BUILTINS or (path and path.startswith(_NEUTRAL_CALLS)):
             return Origin.PLAIN
-        return self._result_origin(node, path, origin, depth)
+        return self._call_result(node, path, origin, depth)
 
-    def _result_origin(
-        self, node: ast.Call, path: str | None, origin: Origin, depth: int
-    ) -> Origin:
+    def _call_result(self, node: ast.Call, path: str | None, origin: Origin, depth: int) -> Origin:
         opener = isinstance(node.func, ast.Attribute) and node.func.attr in _OPENERS
         if path in READERS or opener:
-            secret = Origin.SECRET_PLACE in origin or SECRET_PLACE.search(
-                self._names.folder.join_strings(node)
-            )
-            writes = _opens_for_writing(node)
-            return origin | (Origin.SECRET if secret and not writes else Origin.PLAIN)
+            text = self._names.folder.join_strings(node)
+            secret = Origin.SECRET_PLACE in origin or SECRET_PLACE.search(text)
+            reads = secret and not _opens_for_writing(node)
+            return origin | (Origin.SECRET if reads else Origin.PLAIN)
         called = _called_name(node.func)
         function = self._functions.get(called) if called else None
         if function is not None:
@@ -293,9 +272,7 @@ class PythonDataFlow:
 
 def _called_name(function: ast.expr) -> str | None:
     match function:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
             return name
         case _:
             return None

@@ -159,9 +159,8 @@ class PythonNames(NamedTuple):
         if path in _IMPORTERS and node.args:
             return self._constant_text(node.args[0])
         if path == "getattr" and len(node.args) > 1:
-            return _join_member(
-                self.dotted_path(node.args[0], depth + 1), self._constant_text(node.args[1])
-            )
+            base = self.dotted_path(node.args[0], depth + 1)
+            return _join_member(base, self._constant_text(node.args[1]))
         if path in _NAMESPACES:
             # The names of a module, as a mapping.
             module = self.dotted_path(node.args[0], depth + 1) if node.args else None
@@ -174,9 +173,7 @@ class PythonNames(NamedTuple):
             return text
         if path is not None and path.endswith(".__dict__"):
             return _join_member(path.removesuffix(".__dict__"), text)
-        if path in {"__builtins__", "builtins"}:
-            return _join_member(path, text)
-        return None
+        return _join_member(path, text) if path in {"__builtins__", "builtins"} else None
 
     def _constant_text(self, node: ast.expr) -> str | None:
         folded = self.fold(node)
@@ -213,12 +210,9 @@ def collect_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> PythonNames:
 def _imported_names(node: ast.AST) -> dict[str, str]:
     match node:
         case ast.Import(names=aliases):
-            return {
-                alias.asname or alias.name.partition(".")[0]: alias.name
-                if alias.asname
-                else alias.name.partition(".")[0]
-                for alias in aliases
-            }
+            pairs = ((alias.asname, alias.name) for alias in aliases)
+            tops = ((short, name if short else name.partition(".")[0]) for short, name in pairs)
+            return {short or name: name for short, name in tops}
         case ast.ImportFrom(module=str(module), names=aliases, level=0):
             return {alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases}
         case _:

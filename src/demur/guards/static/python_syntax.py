@@ -10,6 +10,7 @@ import ast
 import base64
 import binascii
 import codecs
+import operator
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -106,6 +107,11 @@ _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     "a2b_hex": binascii.a2b_hex,
     "a2b_base64": binascii.a2b_base64,
 }
+_SUMS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.BitXor: operator.xor,
+}
 _PLAIN_METHODS = frozenset({"lower", "upper", "strip", "title", "swapcase"})
 _ROTATIONS = frozenset({"rot13", "rot_13", "hex", "base64"})
 
@@ -169,10 +175,8 @@ class ConstantFolder:
             folded = self.fold(child, depth + 1)
             if folded is None:
                 raise _NotConstant
-            if (
-                isinstance(folded.value, str | bytes | list)
-                and len(folded.value) > _MAX_TEXT_LENGTH
-            ):
+            value = folded.value
+            if isinstance(value, str | bytes | list) and len(value) > _MAX_TEXT_LENGTH:
                 raise _NotConstant
             return folded
 
@@ -186,7 +190,8 @@ class ConstantFolder:
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 folded = _fold_all([inner(part) for part in parts])
             case ast.JoinedStr(values=parts):
-                folded = _fold_text(_fold_all([inner(part) for part in parts]))
+                values, hidden = _fold_all([inner(part) for part in parts])
+                folded = FoldedConstant(_join_pieces("", list(map(str, values))), hidden)
             case _:
                 return _fold_operation(node, inner)
         return folded
@@ -204,10 +209,6 @@ def _fold_operation(node: ast.expr, inner: Callable[[ast.expr], FoldedConstant])
             raise _NotConstant
 
 
-def _fold_text(parts: FoldedConstant) -> FoldedConstant:
-    return FoldedConstant(_join_pieces("", list(map(str, parts.value))), parts.hidden)
-
-
 def _fold_all(parts: list[FoldedConstant]) -> FoldedConstant:
     return FoldedConstant([part.value for part in parts], any(part.hidden for part in parts))
 
@@ -220,19 +221,12 @@ def _fold_sum(node: ast.BinOp, inner: Callable[[ast.expr], FoldedConstant]) -> F
             value: Any = left.value
             value += right.value
             # Authors break long texts over lines; joining short pieces disguises a word.
-            return FoldedConstant(
-                value, left.hidden or right.hidden or len(value) <= _MAX_HIDDEN_LENGTH
-            )
+            short = len(value) <= _MAX_HIDDEN_LENGTH
+            return FoldedConstant(value, left.hidden or right.hidden or short)
         case ((ast.Add() | ast.Sub() | ast.BitXor()), int(), int()):
-            return FoldedConstant(_compute_number(node.op, left.value, right.value), True)
+            return FoldedConstant(_SUMS[type(node.op)](left.value, right.value), True)
         case _:
             raise _NotConstant
-
-
-def _compute_number(sign: ast.operator, left: int, right: int) -> int:
-    if isinstance(sign, ast.Add):
-        return left + right
-    return left - right if isinstance(sign, ast.Sub) else left ^ right
 
 
 def _fold_slice(folded: FoldedConstant, step: ast.expr | None) -> FoldedConstant:

@@ -119,26 +119,20 @@ class ShellRedirectReader(ShellWordReader):
         end, after = self._find_body_end(begin, mark, tabs=tabs)
         self.bodies[line] = after
         if any(piece.kind is PieceKind.QUOTED for piece in delimiter.pieces):
-            return ShellWord(
-                (WordPiece(PieceKind.QUOTED, self.text[begin:end], begin),), begin, end
-            )
-        return self._read_body(begin, end)
+            body = WordPiece(PieceKind.QUOTED, self.text[begin:end], begin)
+            return ShellWord((body,), begin, end)
+        reader = type(self)(self.text[:end], begin, self.depth)
+        return ShellWord(tuple(reader.read_quoted(_BODY, "", "$`\\")), begin, end)
 
     def _find_body_end(self, begin: int, mark: str, *, tabs: bool) -> tuple[int, int]:
         """Return where the body ends, and where the line of its delimiter ends."""
         indent = r"\t*" if tabs else ""
-        found = re.compile(rf"^{indent}{re.escape(mark)}\r?$", re.MULTILINE).search(
-            self.text, begin
-        )
+        line = re.compile(rf"^{indent}{re.escape(mark)}\r?$", re.MULTILINE)
+        found = line.search(self.text, begin)
         if found is None:
             self.problem = "a here-document is never closed"
             return len(self.text), len(self.text)
         return found.start(), min(found.end() + 1, len(self.text))
-
-    def _read_body(self, begin: int, end: int) -> ShellWord:
-        """Return the pieces of a body, with its variables and substitutions."""
-        reader = type(self)(self.text[:end], begin, self.depth)
-        return ShellWord(tuple(reader.read_quoted(_BODY, "", "$`\\")), begin, end)
 
 
 _SPACE = re.compile(r"(?:[ \t\r;&]|\\\r?\n|#[^\n]*)*")
@@ -149,15 +143,8 @@ _PATTERNS = re.compile(
 )
 _PARENTHESES = re.compile(r"[ \t]*\([ \t]*\)")
 _WORD_ENDS = frozenset(" \t\r\n;|&()<>`")
-_CLOSERS = {
-    "{": "}",
-    "if": "fi",
-    "while": "done",
-    "until": "done",
-    "for": "done",
-    "select": "done",
-    "case": "esac",
-}
+_LOOPS = ("while", "until", "for", "select")
+_CLOSERS = {"{": "}", "if": "fi", "case": "esac", **dict.fromkeys(_LOOPS, "done")}
 _SKIPPED = frozenset({"then", "else", "elif", "do", "!", "time", "coproc"})
 _ENDS = frozenset(_CLOSERS.values())
 _RESERVED = frozenset({*_CLOSERS, *_SKIPPED, *_ENDS, "function", "[[", "in"})
@@ -211,10 +198,11 @@ class _ScriptReader(ShellRedirectReader):
         self.position = end
         return True
 
-    def _skip_stray(self) -> None:
-        """Skip a character that cannot start a statement."""
-        self.problem = self.problem or f"`{self.text[self.position]}` is not expected here"
-        self.position += 1
+    def _skip_stray(self, word: str = "") -> None:
+        """Skip a word, or else a character, that cannot start a statement."""
+        stray = word or self.text[self.position]
+        self.problem = self.problem or f"`{stray}` is not expected here"
+        self.position += len(stray)
 
     def _skip_separators(self) -> None:
         """Skip blanks, comments, separators, line ends and the bodies of heredocs."""
@@ -262,23 +250,19 @@ class _ScriptReader(ShellRedirectReader):
             self.skip_blank_lines()
             word = self._peek_keyword()
         if self.text.startswith("(", self.position):
-            yield self._read_subshell()
+            yield self._read_group("(", ")")
         elif word in {"for", "select"}:
             yield self._read_for(word)
         elif word == "case":
             yield self._read_case()
         elif word in _CLOSERS:
-            yield self._read_compound(word)
+            yield self._read_group(word, _CLOSERS[word])
         elif word == "function":
             yield from self._read_function()
         elif word in _ENDS:
-            self._skip_stray_end(word)
+            self._skip_stray(word)
         else:
             yield from self._read_simple()
-
-    def _skip_stray_end(self, word: str) -> None:
-        self.problem = self.problem or f"`{word}` is not expected here"
-        self.position += len(word)
 
     def _peek_keyword(self) -> str:
         """Return the reserved word at this position, or an empty text."""
@@ -289,17 +273,9 @@ class _ScriptReader(ShellRedirectReader):
         ends = end >= len(self.text) or self.text[end] in _WORD_ENDS
         return match[0] if ends or match[0] == "}" else ""
 
-    def _read_subshell(self) -> CommandGroup:
+    def _read_group(self, opener: str, closer: str) -> CommandGroup:
         start = self.position
-        self.position += 1
-        return self._read_group(start, ")")
-
-    def _read_compound(self, word: str) -> CommandGroup:
-        start = self.position
-        self.position += len(word)
-        return self._read_group(start, _CLOSERS[word])
-
-    def _read_group(self, start: int, closer: str) -> CommandGroup:
+        self.position += len(opener)
         body = self._read_nested(closer)
         redirects = tuple(self.read_redirects())
         return CommandGroup(body, redirects, start, self.position)

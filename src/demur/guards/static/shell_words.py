@@ -135,17 +135,7 @@ class ShellScript(NamedTuple):
 _ESCAPE = re.compile(
     r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,4}|c.|.)", re.DOTALL
 )
-_LETTERS = {
-    "a": "\a",
-    "b": "\b",
-    "e": "\x1b",
-    "E": "\x1b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-}
+_LETTERS = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _MAX_CODE_POINT = 0x10FFFF
 
 
@@ -240,7 +230,11 @@ class ShellWordReader(ABC):
         elif character == "`":
             yield from self._read_backtick()
         elif character in "<>" and self.text.startswith("(", self.position + 1):
-            yield self._read_process()
+            # The text of `<(...)` and `>(...)` is the direction.
+            start = self.position
+            self.position = start + 2
+            script = self._read_nested(")")
+            yield WordPiece(PieceKind.PROCESS, character, start, script=script)
 
     def _read_extended_glob(self) -> WordPiece:
         """Return `(a|b)` of a pattern such as `@(a|b)`, as text."""
@@ -311,11 +305,9 @@ class ShellWordReader(ABC):
         start = self.position
         following = self.text[start + 1 : start + 2]
         self.position = start + 1 + len(following)
-        if following == "\n":
-            return
-        if following and following in escapes:
+        if following and following != "\n" and following in escapes:
             yield WordPiece(PieceKind.QUOTED, following, start + 1)
-        else:
+        elif following != "\n":
             yield WordPiece(PieceKind.QUOTED, "\\" + following, start)
 
     def _read_dollar(self, *, quoted: bool = False) -> Iterator[WordPiece]:
@@ -352,26 +344,15 @@ class ShellWordReader(ABC):
     def _read_substitution(self) -> WordPiece:
         """Return `$(...)`; arithmetic is a substitution whose commands still run."""
         start = self.position
-        with_arithmetic = self.text.startswith("((", start + 1)
         self.position = start + 2
-        if with_arithmetic and (piece := self._read_arithmetic(start)):
-            return piece
+        if self.text.startswith("((", start + 1):
+            end = self.text.find("))", self.position)
+            inner = self.text[self.position + 1 : end]
+            # Otherwise it is a subshell in a substitution.
+            if end >= 0 and "$(" not in inner and "`" not in inner:
+                self.position = end + 2
+                return WordPiece(PieceKind.VARIABLE, "((", start)
         return WordPiece(PieceKind.COMMAND, start=start, script=self._read_nested(")"))
-
-    def _read_arithmetic(self, start: int) -> WordPiece | None:
-        """Return `$((...))`, or None if it is a subshell in a substitution."""
-        end = self.text.find("))", self.position)
-        inner = self.text[self.position + 1 : end]
-        if end < 0 or "$(" in inner or "`" in inner:
-            return None
-        self.position = end + 2
-        return WordPiece(PieceKind.VARIABLE, "((", start, operand=None)
-
-    def _read_process(self) -> WordPiece:
-        """Return `<(...)` or `>(...)`; the text is its direction."""
-        start = self.position
-        self.position = start + 2
-        return WordPiece(PieceKind.PROCESS, self.text[start], start, script=self._read_nested(")"))
 
     def _read_nested(self, closer: str) -> ShellScript:
         self.depth += 1
@@ -392,16 +373,13 @@ class ShellWordReader(ABC):
             self.problem = "a backtick is never closed"
         raw = self.text[start:end]
         inner = _BACKTICK_ESCAPE.sub(r"\1", raw)
-        self.position = start
-        script = None if inner != raw else self._read_within_backticks()
+        script = None
+        if inner == raw:
+            self.position, self.in_backticks = start, True
+            script = self._read_nested("`")
+            self.in_backticks = False
         self.position = end + 1
         yield WordPiece(PieceKind.COMMAND, inner, start, script=script)
-
-    def _read_within_backticks(self) -> ShellScript:
-        self.in_backticks = True
-        script = self._read_nested("`")
-        self.in_backticks = False
-        return script
 
     def _read_braced(self) -> WordPiece:
         """Return `${name}`, with its operator and operand."""
@@ -415,9 +393,8 @@ class ShellWordReader(ABC):
             return WordPiece(PieceKind.QUOTED, "${", start)
         self.position = head.end()
         operator = head[1] + (head[4] or "")
-        operand = ShellWord(
-            tuple(self.read_quoted(_BRACED, "}", '}$`"\\')), head.end(), self.position
-        )
+        pieces = tuple(self.read_quoted(_BRACED, "}", '}$`"\\'))
+        operand = ShellWord(pieces, head.end(), self.position)
         self.position += 1
         return WordPiece(PieceKind.VARIABLE, head[2], start, operator, operand)
 
