@@ -44,15 +44,12 @@ _WORD = re.compile(r"\b[^\W\d_]{4,5}")
 # Scripts without spaces between words: pairs of letters stand for words.
 _RUN = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
 # Stems of words that say nothing about the topic of a prompt.
-_COMMON = frozenset(
-    (
-        *("about", "also", "been", "being", "could", "does", "expla", "from", "give"),
-        *("have", "into", "just", "know", "like", "make", "more", "need", "only"),
-        *("pleas", "shoul", "some", "such", "tell", "than", "that", "their", "them"),
-        *("then", "there", "these", "they", "this", "those", "very", "want", "were"),
-        *("what", "when", "where", "which", "will", "with", "would", "write", "your"),
-    )
-)
+_COMMON_STEMS = """
+about also been being could does expla from give have into just know like make more need only pleas
+shoul some such tell than that their them then there these they this those very want were what when
+where which will with would write your
+"""
+_COMMON = frozenset(_COMMON_STEMS.split())
 
 
 _SOFT = act_bits("resources empathy invite shift instead remind discourage")

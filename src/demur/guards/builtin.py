@@ -124,10 +124,8 @@ def read_config(surface: Surface | str, value: Any) -> Any:
         InputTypeError: It is something else.
     """
     kind = config_type(surface)
-    if value is None:
-        return kind()
-    if isinstance(value, kind):
-        return value
+    if value is None or isinstance(value, kind):
+        return kind() if value is None else value
     if not isinstance(value, Mapping):
         raise InputTypeError.wrong_type("the config", f"a `{kind.__name__}`", value)
     return _convert_value(value, kind)
@@ -135,11 +133,9 @@ def read_config(surface: Surface | str, value: Any) -> Any:
 
 def _convert_value(value: Mapping[str, Any], kind: type[Any]) -> Any:
     fields: tuple[str, ...] = getattr(kind, "__struct_fields__", None) or kind._fields
-    unknown = [name for name in value if name not in fields]
-    if unknown:
-        known = ", ".join(fields)
-        name = str(unknown[0])[:80]
-        raise InputError(f"unknown field `{name}`", where=name, help=f"one of {known}")
+    if unknown := [str(name)[:80] for name in value if name not in fields]:
+        help_text = f"one of {', '.join(fields)}"
+        raise InputError(f"unknown field `{unknown[0]}`", where=unknown[0], help=help_text)
     try:
         # msgspec reads a NamedTuple by position, with defaults only from the right.
         values = dict(value) if hasattr(kind, "__struct_fields__") else _ordered_fields(value, kind)

@@ -180,26 +180,19 @@ _SENTENCE = re.compile("[^.!?\n\u3002\uff01\uff1f]+[.!?\u3002\uff01\uff1f]*")
 _MAX_EXCERPT = 100
 # The share of an order's telling words that one earlier sentence must hold.
 _MIN_TRACED_SHARE = 0.7
-_NEGATIONS = frozenset(
-    (
-        *("not", "no", "never", "none", "without", "cannot", "dont", "t"),
-        *("nicht", "kein", "keine", "nie", "ohne", "ne", "pas", "jamais", "sans", "nunca", "sin"),
-    )
+_NEGATING = (
+    "not no never none without cannot dont t nicht kein keine nie ohne ne pas jamais sans nunca sin"
 )
+_NEGATIONS = frozenset(_NEGATING.split())
 # Words of any order or any sentence: they trace nothing.
-_COMMON_WORDS = frozenset(
-    (
-        *("a", "about", "agent", "ai", "all", "also", "always", "an", "and", "any", "are", "as"),
-        *("asked", "asks", "assistant", "at", "be", "been", "by", "can", "didn", "do", "doesn"),
-        *("don", "for", "forward", "from", "isn", "shouldn", "won"),
-        *("future", "going", "has", "have", "he", "henceforth", "i", "if", "in", "instructed"),
-        *("instructions", "into", "is", "it", "its", "model", "must", "my", "next", "now", "of"),
-        *("on", "or", "our", "please", "prefers", "request", "requested", "rule", "rules", "said"),
-        *("says", "session", "shall", "she", "should", "so", "that", "the", "their", "them"),
-        *("then", "there", "these", "they", "this", "those", "to", "told", "turns", "user"),
-        *("wants", "was", "we", "were", "when", "will", "with", "would", "you", "your"),
-    )
-)
+_COMMON = """
+a about agent ai all also always an and any are as asked asks assistant at be been by can didn do
+doesn don for forward from isn shouldn won future going has have he henceforth i if in instructed
+instructions into is it its model must my next now of on or our please prefers request requested
+rule rules said says session shall she should so that the their them then there these they this
+those to told turns user wants was we were when will with would you your
+"""
+_COMMON_WORDS = frozenset(_COMMON.split())
 
 
 class _OrderSentence(NamedTuple):

@@ -206,12 +206,11 @@ def _check_rule_widths(config: StreamConfig) -> None:
     rules = builtin_rules(SURFACE) if config.output.rules is None else config.output.rules
     for plan in get_stream_plan(rules).plans:
         if plan.settled > config.widest:
-            raise InputError(
-                f"rule `{plan.rule.id}` looks at {plan.settled} characters of text, "
-                f"more than the {config.widest} that a stream holds back",
-                where=plan.rule.where or None,
-                help="narrow its gaps, `within` or `unless`, or raise `widest`",
-            )
+            size = f"looks at {plan.settled} characters of text"
+            limit = f"more than the {config.widest} that a stream holds back"
+            help_text = "narrow its gaps, `within` or `unless`, or raise `widest`"
+            problem, where = f"rule `{plan.rule.id}` {size}, {limit}", plan.rule.where or None
+            raise InputError(problem, where=where, help=help_text)
 
 
 class OutputStream:

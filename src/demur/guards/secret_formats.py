@@ -46,9 +46,8 @@ _WEAK = frozenset(["admin", "pass", "pwd", "root", "secret", "guest", "user", "t
 def check_random(anchor: str, match: re.Match[str]) -> Action | None:
     """Block a random value, and pass a made-up one."""
     body = match["secret"].removeprefix(anchor)
-    if is_placeholder(body) or bits_per_character(body) < _MIN_BITS:
-        return None
-    return Action.BLOCK
+    made_up = is_placeholder(body) or bits_per_character(body) < _MIN_BITS
+    return None if made_up else Action.BLOCK
 
 
 def check_test_key(anchor: str, match: re.Match[str]) -> Action | None:

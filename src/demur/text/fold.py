@@ -14,6 +14,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
+from importlib.resources import files
 from itertools import islice
 from operator import itemgetter
 
@@ -21,45 +22,7 @@ from operator import itemgetter
 
 
 # The ASCII letter, then its look-alikes. Lower case only: text is casefolded before.
-_ROWS = (
-    "a аɑαᴀɐ⍺ꭺ",
-    "b вƅьʙɓβƀᏼ",
-    "c сϲᴄⅽƈɔᴐ",
-    "d ԁɗđᴅɖꓒ",
-    "e еєɛεᴇəǝɘҽ℮",
-    "f ꜰƒϝẝ",
-    "g ɡɢǥɠցƃ",
-    "h һʜհħнɦɥ",
-    "i іιıɩɪӏᴉ",
-    "j јʝϳᴊɟɉ",
-    "k кκᴋƙқҝ",
-    "l ⅼłʟɭǀ∣ꓡ",
-    "m мᴍɱⅿɯ",
-    "n ոηɴпռŋɳ",
-    "o оοօσᴏøɵѳ",
-    "p рρᴘƥþ",
-    "q ԛգʠզ",
-    "r ʀгɾɼɹ",
-    "s ѕꜱʂƨ",
-    "t тτᴛŧƭʇ",
-    "u υսᴜʋմ",
-    "v ѵνᴠⅴʌ∨",
-    "w ԝωᴡɯաѡʍ",
-    "x хχⅹ×ҳ",
-    "y уγүʏყɣӯʎ",
-    "z ᴢʐƶʑ",
-    "' ‘’‚‛′ʼʹ´",
-    '" “”„‟″«»',
-    "- ‐‑‒–—―−﹘⁃",
-    ". ․。·•",
-    ", ‚、،",
-    "/ ⁄∕╱",
-    "| ¦│",
-    ": ։ː∶",
-    "* ∗⁎✱",
-    "_ ‗",
-    "~ ∼〜",
-)
+_ROWS = (files("demur.text") / "lookalikes.txt").read_text("utf-8").split("\n")[:-1]
 
 LOOKALIKES = {letter: row[0] for row in reversed(_ROWS) for letter in row[2:]}
 
