@@ -56,10 +56,13 @@ def _parse(path: Path | None) -> ast.Module:
 
 
 def _public_names(tree: ast.Module) -> list[str]:
+    names: list[str] = []
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return sorted(ast.literal_eval(node.value))
-    return []
+        if isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(node).startswith(
+            "__all__ "
+        ):
+            names += ast.literal_eval(node.value)
+    return sorted(names)
 
 
 def _summary(source: Path, module: str) -> str:

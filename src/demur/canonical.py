@@ -13,17 +13,6 @@ import rfc8785
 
 from demur.errors import InputError
 
-__all__ = [
-    "MAX_DEPTH",
-    "CanonicalJson",
-    "canonical_bytes",
-    "canonicalise",
-    "digest",
-    "digest_of_bytes",
-    "fast_encode",
-    "require_readable",
-]
-
 MAX_DEPTH = 100
 
 _SAFE = 2**53
@@ -103,8 +92,10 @@ def _check_readable(value: Any) -> None:
 
 
 def _input_error(error: _NotCanonicalError) -> InputError:
-    problem = f"this value has no canonical JSON form: {error.problem}"
-    return InputError(problem, where=_format_path(error.path), help=_HELP)
+    problem, path = f"this value has no canonical JSON form: {error.problem}", error.path
+    # The path was collected from the inside out; a long one is cut.
+    parts = path[: -_MAX_PATH_PARTS - 1 : -1] + ["…"] * (len(path) > _MAX_PATH_PARTS)
+    return InputError(problem, where=".".join(parts) or None, help=_HELP)
 
 
 def canonical_bytes(value: object) -> bytes:
@@ -124,12 +115,6 @@ def digest(value: object) -> str:
 def digest_of_bytes(raw: bytes) -> str:
     """Return `sha256:` and the hex digest of canonical bytes."""
     return f"sha256:{hashlib.sha256(raw).hexdigest()}"
-
-
-def _format_path(path: list[str]) -> str | None:
-    """Return the path to a part, collected from the inside out; a long path is cut."""
-    parts = path[: -_MAX_PATH_PARTS - 1 : -1]
-    return ".".join([*parts, "…"] if len(path) > _MAX_PATH_PARTS else parts) or None
 
 
 def _to_plain(value: Any, unusual: list[object], depth: int) -> Any:

@@ -72,9 +72,8 @@ def parse_verdict(verdict: str) -> Verdict:
 def unique_names(field: str, items: Iterable[str]) -> tuple[str, ...]:
     """Return the items as strings in order, each once; a single string is an error."""
     if isinstance(items, str | bytes):
-        raise InputTypeError(
-            f"{field} must be a list of strings, not one string", help=f"write `[{items!r}]`"
-        )
+        problem = f"{field} must be a list of strings, not one string"
+        raise InputTypeError(problem, help=f"write `[{items!r}]`")
     try:
         unique = tuple(dict.fromkeys(items))
     except TypeError:
@@ -143,9 +142,8 @@ def recovery_for(
         proceed = "Accept all of them and send the request again as a continuation of this one."
     elif output is DecisionOutput.NEED_CONTEXT:
         now = f"Supply what is missing: {_join_words(missing)}."
-        proceed = (
-            f"Send it as a continuation of this request. {_authority_sentence(entries)}".rstrip()
-        )
+        proceed = "Send it as a continuation of this request."
+        proceed = f"{proceed} {_authority_sentence(entries)}".rstrip()
     elif refusal_class is not RefusalClass.HARD_BLOCK and not attempts_left:
         advice = Advice.ESCALATE_OPERATOR
         proceed = _USED_UP

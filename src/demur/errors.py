@@ -7,23 +7,6 @@ log can each render them in their own way.
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-__all__ = [
-    "DemurError",
-    "GrantError",
-    "InconsistentError",
-    "InputError",
-    "InputTypeError",
-    "ManyProblemsError",
-    "MissingExtraError",
-    "PolicyError",
-    "Problem",
-    "RegistryError",
-    "UnknownCodeError",
-    "error_reason",
-    "one_line",
-    "shorten",
-]
-
 
 def one_line(text: str) -> str:
     """Return `text` with everything that is not printable escaped.

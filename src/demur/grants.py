@@ -29,22 +29,9 @@ from demur.errors import GrantError, InputError, InputTypeError, MissingExtraErr
 from demur.model.decision import Decision, IgnoredGrant
 from demur.model.grant import Algorithm, Grant
 
-__all__ = [
-    "KEY_BYTES",
-    "Classification",
-    "Decision",
-    "Grant",
-    "GrantKind",
-    "GrantRejection",
-    "KeyRing",
-    "SigningKey",
-    "TrustedKey",
-    "check_grant",
-    "make_decision",
-    "read_signing_key",
-    "resolve",
-    "sign_grant",
-]
+__all__ = ["KEY_BYTES", "Classification", "Decision", "Grant", "GrantKind", "GrantRejection"]
+__all__ += ["KeyRing", "SigningKey", "TrustedKey", "check_grant", "make_decision"]
+__all__ += ["read_signing_key", "resolve", "sign_grant"]
 
 KEY_BYTES = 32
 
@@ -169,19 +156,17 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def sign(self, message: bytes) -> str:
         """Return the signature over `message`."""
-        return _encode_base64(
-            _load_scheme(self.algorithm).sign(_decode_material(self.secret), message)
-        )
+        scheme, secret = _load_scheme(self.algorithm), _decode_material(self.secret)
+        return _encode_base64(scheme.sign(secret, message))
 
     def trusted_key(self) -> TrustedKey:
         """Return the key for verifiers."""
+        scheme, secret = _load_scheme(self.algorithm), _decode_material(self.secret)
         return TrustedKey(
             key_id=self.key_id,
             holder=self.holder,
             algorithm=self.algorithm,
-            material=_encode_base64(
-                _load_scheme(self.algorithm).public_key(_decode_material(self.secret))
-            ),
+            material=_encode_base64(scheme.public_key(secret)),
             kinds=self.kinds,
         )
 
@@ -265,12 +250,14 @@ def sign_grant(
     Raises:
         GrantError: The grant is malformed, or the key may not give this kind.
     """
-    checked = _parse_kind(kind)
+    try:
+        checked = GrantKind(kind)
+    except ValueError:
+        known = ", ".join(GrantKind)
+        raise GrantError(f"unknown kind of grant `{kind}`", help=f"one of {known}") from None
     if not key.trusted_key().may_grant(checked):
-        raise GrantError(
-            f"the key `{key.key_id}` may not grant `{checked}`",
-            help=f"it may grant {', '.join(key.kinds)}",
-        )
+        problem = f"the key `{key.key_id}` may not grant `{checked}`"
+        raise GrantError(problem, help=f"it may grant {', '.join(key.kinds)}")
     grant = Grant(
         grant_id=grant_id,
         kind=checked,
@@ -286,14 +273,6 @@ def sign_grant(
     if grant.granted_by == grant.granted_to:
         raise GrantError("a key holder cannot grant to themselves", help="ask another key holder")
     return msgspec.structs.replace(grant, signature=key.sign(grant.signed_bytes()))
-
-
-def _parse_kind(kind: str) -> GrantKind:
-    try:
-        return GrantKind(kind)
-    except ValueError:
-        known = ", ".join(GrantKind)
-        raise GrantError(f"unknown kind of grant `{kind}`", help=f"one of {known}") from None
 
 
 def check_grant(

@@ -6,8 +6,6 @@ from ipaddress import ip_address
 
 from demur.errors import InputError
 
-__all__ = ["bind_listener", "is_ip_address", "is_loopback", "listener_url"]
-
 
 def bind_listener(host: str, port: int, *, backlog: int, help: str) -> socket.socket:  # noqa: A002 - as errors call it
     """Return a listening socket. Port 0 takes a free port; `help` goes into the error.

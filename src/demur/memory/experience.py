@@ -47,10 +47,8 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"a vector has places from 0 to {MAX_SIZE - 1}")
         norm = sum(number * number for number in numbers)
         if norm > MAX_NORM:
-            raise InputError(
-                f"the squares of a vector sum to {norm}, more than {MAX_NORM}",
-                help="scale the values down",
-            )
+            problem = f"the squares of a vector sum to {norm}, more than {MAX_NORM}"
+            raise InputError(problem, help="scale the values down")
         count = len(places)
         raw = struct.pack(f"<BH{count}H{count}h", _VERSION, count, *places, *numbers)
         return cls(raw=raw, norm=norm)
@@ -70,10 +68,8 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
         vector = cls.from_values(dict(zip(body[:count], body[count:], strict=True)))
         # Each vector has one form: ascending places, no zeros, no extra bytes.
         if version != _VERSION or vector.raw != raw:
-            raise InputError(
-                "a stored vector is damaged or of another version",
-                help="project the request again",
-            )
+            problem = "a stored vector is damaged or of another version"
+            raise InputError(problem, help="project the request again")
         return vector
 
     def to_bytes(self) -> bytes:
@@ -198,7 +194,6 @@ def _parse_time(text: str, where: str) -> datetime:
     except ValueError:
         instant = None
     if instant is None or instant.tzinfo is None:
-        raise InputError(
-            f"`{text}` is no time with an offset", where=where, help="like `2026-07-01T00:00:00Z`"
-        )
+        help_text = "like `2026-07-01T00:00:00Z`"
+        raise InputError(f"`{text}` is no time with an offset", where=where, help=help_text)
     return instant.astimezone(UTC)

@@ -24,13 +24,13 @@ from demur.model.record import Neighbour, Similarity
 
 @cache
 def load_numpy() -> Any:
-    """Return the module `load_numpy`, or None where it is not installed."""
+    """Return the module `numpy`, or None where it is not installed."""
     return _import_optional("numpy")
 
 
 @cache
 def load_usearch() -> Any:
-    """Return the module `load_usearch.index`, or None where it or numpy is not installed."""
+    """Return the module `usearch.index`, or None where it or numpy is not installed."""
     return None if load_numpy() is None else _import_optional("usearch.index")
 
 
@@ -226,11 +226,8 @@ class _OutcomeGroup(NamedTuple):
         hits = []
         for row, dot in self.vectors.find_nearest(vector, top_k):
             one = self.experiences[row]
-            hits.append(
-                _ScoredExperience(
-                    -cosine_score(dot, vector.norm, one.vector.norm), one.memory_id, one
-                )
-            )
+            score = cosine_score(dot, vector.norm, one.vector.norm)
+            hits.append(_ScoredExperience(-score, one.memory_id, one))
         return sorted(hits)[:top_k]
 
 
@@ -255,9 +252,8 @@ class MemoryIndex:
         self.experiences = tuple(sorted(experiences, key=lambda one: one.memory_id))
         self.projection = _one_projection(self.experiences, projection)
         for one, after in pairwise(self.experiences):
-            if one.memory_id == after.memory_id:
-                place = f"experience `{one.memory_id}`"
-                raise InputError("two experiences have this id", where=place)
+            if (name := one.memory_id) == after.memory_id:
+                raise InputError("two experiences have this id", where=f"experience `{name}`")
         groups: dict[tuple[ActionOutcome, int], list[Experience]] = {}
         for one in self.experiences:
             severity = one.severity if one.outcome is ActionOutcome.FAILURE else 0

@@ -63,9 +63,7 @@ def extract_features(facts: Mapping[str, Any]) -> dict[str, Features]:
         "action": named,
         "intent": intended,
         "evidence": _leaf_features(_mapping_at(facts, "evidence")),
-        "amount": _leaf_features(
-            {key: amount[key] for key in ("currency", "value") if key in amount}
-        ),
+        "amount": _leaf_features({k: amount[k] for k in ("currency", "value") if k in amount}),
         "target": _leaf_features(target),
         "subject": _leaf_features(who),
     }
@@ -235,10 +233,7 @@ class EmbeddingProjection:
         others = [group for group in GROUPS if group != "intent"]
         places = self._hashed.hash_features(extract_features(facts), others)
         if intent := intent_text(facts):
-            for place, value in enumerate(
-                _quantise_embedding(self._embed(intent)), self._hashed.size
-            ):
-                places[place] = value
+            places |= enumerate(_quantise_embedding(self._embed(intent)), self._hashed.size)
         return Vector.from_values(places)
 
 

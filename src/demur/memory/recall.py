@@ -59,13 +59,15 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("block", "escalate", "allow"):
-            _check_threshold(name, getattr(self, name))
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise InputTypeError.wrong_type(f"memory: `{name}`", "a number", value)
+            if not 0 < value <= 1:
+                problem = f"`{name}` is {value}, but similarity is above 0 and at most 1"
+                raise InputError(problem, where="memory")
         if self.escalate > self.block:
-            raise InputError(
-                f"`escalate` is {self.escalate}, above `block`, which is {self.block}",
-                where="memory",
-                help="lower `escalate` to at most `block`",
-            )
+            problem = f"`escalate` is {self.escalate}, above `block`, which is {self.block}"
+            raise InputError(problem, where="memory", help="lower `escalate` to at most `block`")
         if not isinstance(self.lift, bool):
             raise InputTypeError.wrong_type("memory: `lift`", "true or false", self.lift)
         _check_count("block_severity", self.block_severity, 5)
@@ -73,16 +75,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as plain JSON, for the record."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain
-
-
-def _check_threshold(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputTypeError.wrong_type(f"memory: `{name}`", "a number", value)
-    if not 0 < value <= 1:
-        problem = f"`{name}` is {value}, but similarity is above 0 and at most 1"
-        raise InputError(problem, where="memory")
+        return msgspec.structs.asdict(self)
 
 
 def _check_count(name: str, value: object, maximum: int) -> None:
@@ -94,11 +87,8 @@ def _check_count(name: str, value: object, maximum: int) -> None:
 
 # The signals of a recall that a record keeps for replays.
 SIGNALS = (
-    "failure_similarity",
-    "grave_failure_score",
-    "memory_exact",
-    "success_similarity",
-    "uncertainty_score",
+    *("failure_similarity", "grave_failure_score", "memory_exact"),
+    *("success_similarity", "uncertainty_score"),
 )
 
 
@@ -198,20 +188,22 @@ def apply_memory(
     if verdict in {Verdict.DENY, Verdict.ABSTAIN}:
         return before
     if recall.severe_score >= settings.block:
-        return _tighten_verdict(before, Verdict.DENY, BLOCK_CODE)
+        return _tighten(before, Verdict.DENY, BLOCK_CODE)
     # INVARIANT: a failure match beats a success match.
     if recall.failure.score >= settings.escalate:
-        return _tighten_verdict(before, Verdict.ESCALATE, ESCALATE_CODE)
+        return _tighten(before, Verdict.ESCALATE, ESCALATE_CODE)
     alike = settings.lift and recall.success.score >= settings.allow
     if alike and verdict is Verdict.ESCALATE and not obligations and _is_liftable(entries):
-        return _lift_verdict(entries)
+        kept = [entry.code for entry in entries if entry.refusal_class is None]
+        resolved = tuple(entry.code for entry in entries if entry.refusal_class is not None)
+        codes = tuple(dict.fromkeys((*kept, ALLOW_CODE)))
+        return MemoryAdjustment(Verdict.ALLOW, codes, resolved, changed=True)
     return before
 
 
-def _tighten_verdict(before: MemoryAdjustment, verdict: Verdict, reason: str) -> MemoryAdjustment:
+def _tighten(before: MemoryAdjustment, verdict: Verdict, reason: str) -> MemoryAdjustment:
     codes = tuple(dict.fromkeys((*before.reason_codes, reason)))
-    changed = (verdict, codes) != before[:2]
-    return MemoryAdjustment(verdict, codes, changed=changed)
+    return MemoryAdjustment(verdict, codes, changed=(verdict, codes) != before[:2])
 
 
 def _is_liftable(entries: Sequence[Entry]) -> bool:
@@ -224,10 +216,3 @@ def _is_liftable(entries: Sequence[Entry]) -> bool:
         and all(GrantKind.APPROVAL in entry.grants and entry.decided for entry in refusing)
         and not any(entry.obligations for entry in entries)
     )
-
-
-def _lift_verdict(entries: Sequence[Entry]) -> MemoryAdjustment:
-    kept = [entry.code for entry in entries if entry.refusal_class is None]
-    resolved = tuple(entry.code for entry in entries if entry.refusal_class is not None)
-    codes = tuple(dict.fromkeys((*kept, ALLOW_CODE)))
-    return MemoryAdjustment(Verdict.ALLOW, codes, resolved, changed=True)

@@ -9,8 +9,6 @@ import msgspec
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 
-__all__ = ["Action", "Finding", "Span"]
-
 
 class Action(StrEnum):
     """The action that a guard asks for; the gate decides on it.

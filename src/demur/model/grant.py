@@ -14,8 +14,6 @@ from demur.canonical import canonical_bytes
 from demur.codes.vocabulary import GrantKind
 from demur.errors import GrantError
 
-__all__ = ["Algorithm", "Grant"]
-
 Algorithm = Literal["ed25519", "hmac-sha256"]
 _DOMAIN = b"demur grant.v1\n"
 
@@ -44,9 +42,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         for name in ("grant_id", "granted_by", "granted_to", "key_id"):
             _check_name(name, getattr(self, name))
         if not self.scope:
-            raise GrantError(
-                "a grant needs a scope", help='like `{"action": "refund"}`; `*` covers any value'
-            )
+            help_text = 'like `{"action": "refund"}`; `*` covers any value'
+            raise GrantError("a grant needs a scope", help=help_text)
         if not all(isinstance(word, str) for pair in self.scope.items() for word in pair):
             raise GrantError("a scope has strings for keys and values")
         if _in_utc("expires_at", self.expires_at) <= _in_utc("not_before", self.not_before):

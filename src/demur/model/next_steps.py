@@ -19,8 +19,6 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
 from demur.model.refusal import Refusal, tighten_to_registry
 
-__all__ = ["HelpSource", "NextStep", "RequiredChange", "ResetScope", "next_step"]
-
 
 class RequiredChange(StrEnum):
     """The change that is needed before the request is sent again."""
@@ -86,9 +84,7 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
         False, RequiredChange.NOTHING, None, "Do not send it again"
     ),
     Advice.CHANGE_REQUEST: _AdviceMeaning(
-        True,
-        RequiredChange.REQUEST,
-        None,
+        *(True, RequiredChange.REQUEST, None),
         "Ask for something else, not for the same in other words",
     ),
     Advice.PROVIDE_CONTEXT: _AdviceMeaning(
@@ -102,12 +98,8 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
         otherwise="the limits that are offered",
     ),
     Advice.REQUEST_APPROVAL: _AdviceMeaning(
-        *(
-            True,
-            RequiredChange.APPROVAL,
-            HelpSource.APPROVER,
-            "Have it approved by {} and send it again",
-        ),
+        *(True, RequiredChange.APPROVAL, HelpSource.APPROVER),
+        "Have it approved by {} and send it again",
         needs="approver",
         otherwise="someone who may decide it",
     ),
@@ -115,9 +107,7 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
         True, RequiredChange.NOTHING, None, "Wait {} and send it again unchanged"
     ),
     Advice.RESET_CONTEXT: _AdviceMeaning(
-        True,
-        RequiredChange.START,
-        None,
+        *(True, RequiredChange.START, None),
         "Drop the context that carries the problem and start clean",
     ),
     Advice.USE_OTHER_MODEL: _AdviceMeaning(
@@ -129,9 +119,8 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
 }
 assert set(_ADVICE_MEANINGS) == set(Advice)
 # The model declined by its own choice, not because of a rule or a filter.
-_OWN_CHOICE = _AdviceMeaning(
-    True, RequiredChange.REQUEST, None, "Ask for something else, or ask another model"
-)
+_OWN_WORDS = "Ask for something else, or ask another model"
+_OWN_CHOICE = _AdviceMeaning(True, RequiredChange.REQUEST, None, _OWN_WORDS)
 
 # Advice that fits a hard block: none of it sends the same request again.
 _AFTER_HARD = {Advice.CHANGE_REQUEST, Advice.RESET_CONTEXT, Advice.ESCALATE_OPERATOR}

@@ -304,9 +304,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 # A record keeps these fields of its decision as they are; others are redacted or sealed.
-_SHARED = tuple(
-    name for name in Decision.__struct_fields__ if name not in {"accepted", "requester", "scope"}
-)
+_CHANGED = {"accepted", "requester", "scope"}
+_SHARED = tuple(name for name in Decision.__struct_fields__ if name not in _CHANGED)
 
 
 def _is_plain(value: float | None) -> bool:

@@ -12,20 +12,6 @@ import msgspec
 from demur.canonical import CanonicalJson, canonicalise, fast_encode, require_readable
 from demur.errors import InputError, InputTypeError
 
-__all__ = [
-    "MAX_NAME_LENGTH",
-    "MAX_REQUEST_BYTES",
-    "REQUEST_KEYS",
-    "SCHEMA_VERSION",
-    "Action",
-    "PolicyPin",
-    "Request",
-    "RequestShape",
-    "Subject",
-    "Tenant",
-    "read_request",
-]
-
 SCHEMA_VERSION = "decision_request.v1"
 MAX_REQUEST_BYTES = 1_000_000
 MAX_NAME_LENGTH = 256
@@ -176,10 +162,8 @@ def _check_subject(subject: Subject | None) -> None:
     if subject.type is not None and ":" in subject.type:
         raise InputError("the type of a subject holds no `:`", where="subject.type")
     if subject.type is None and subject.id is not None and ":" in subject.id:
-        help_text = "give the part before `:` as `subject.type`"
-        raise InputError(
-            "an id with a `:` needs a type beside it", where="subject.id", help=help_text
-        )
+        remedy = "give the part before `:` as `subject.type`"
+        raise InputError("an id with a `:` needs a type beside it", where="subject.id", help=remedy)
 
 
 def _named_fields(shape: RequestShape) -> tuple[tuple[str, str | None], ...]:

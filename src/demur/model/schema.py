@@ -9,8 +9,6 @@ import msgspec
 from demur.model.record import DecisionRecord, Personal
 from demur.model.request import RequestShape
 
-__all__ = ["generated_files", "record_schema", "request_schema"]
-
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Internal fields of the sealed part that readers do not need.
 _HIDDEN = ("salt", "fingerprint", "inputs_digest")
@@ -19,7 +17,7 @@ _HIDDEN = ("salt", "fingerprint", "inputs_digest")
 def request_schema() -> dict[str, Any]:
     """Return the schema of `decision_request.v1`."""
     (schema,), definitions = _schema_components(RequestShape)
-    return _schema_document("A request to decide", schema, definitions)
+    return _document("A request to decide", schema, definitions)
 
 
 def record_schema() -> dict[str, Any]:
@@ -32,7 +30,7 @@ def record_schema() -> dict[str, Any]:
         if name not in _HIDDEN
     }
     record["properties"].update(sealed)
-    return _schema_document("A decision and everything that led to it", record, definitions)
+    return _document("A decision and everything that led to it", record, definitions)
 
 
 def _schema_components(*types: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -40,18 +38,13 @@ def _schema_components(*types: Any) -> tuple[list[dict[str, Any]], dict[str, Any
     return [definitions.pop(kind.__name__) for kind in types], definitions
 
 
-def _schema_document(
-    title: str, schema: dict[str, Any], definitions: dict[str, Any]
-) -> dict[str, Any]:
+def _document(title: str, schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     own = {key: value for key, value in schema.items() if key not in {"title", "description"}}
     return {"$schema": _DIALECT, "title": title, **own, "$defs": definitions}
 
 
 def generated_files() -> Iterator[tuple[str, str]]:
     """Yield the published schemas."""
-    for name, schema in (
-        ("decision_request", request_schema()),
-        ("decision_record", record_schema()),
-    ):
-        text = json.dumps(schema, indent=2, ensure_ascii=False)
+    for name, build in (("decision_request", request_schema), ("decision_record", record_schema)):
+        text = json.dumps(build(), indent=2, ensure_ascii=False)
         yield f"spec/schemas/{name}.v1.schema.json", f"{text}\n"

@@ -63,9 +63,8 @@ def read_source(name: str, text: str, error: type[ManyProblemsError] = SourceErr
         place = name if caught.problem_mark is None else _format_place(name, caught.problem_mark)
         raise error.from_problems([Problem(place, f"not YAML: {caught.problem}")]) from caught
     except (yaml.YAMLError, ValueError) as caught:
-        raise error.from_problems(
-            [Problem(name, f"not YAML: {str(caught).splitlines()[0]}")]
-        ) from caught
+        problem = Problem(name, f"not YAML: {str(caught).splitlines()[0]}")
+        raise error.from_problems([problem]) from caught
     if problems:
         raise error.from_problems(problems)
     if node is None:
@@ -113,15 +112,12 @@ class _YamlReader:
         if node.tag not in {f"{_TAG}map", f"{_TAG}seq"}:
             self.report_at(node, f"the tag `{node.tag}` is not used here", "leave it out")
         if isinstance(node, yaml.SequenceNode):
-            return SourceItem(
-                [self.build_item(child) for child in node.value], where, {}, self.problems
-            )
+            items = [self.build_item(child) for child in node.value]
+            return SourceItem(items, where, {}, self.problems)
         keys: dict[str, str] = {}
-        return SourceItem(dict(self._read_pairs(node, keys)), where, keys, self.problems)
+        return SourceItem(dict(self._pairs(node, keys)), where, keys, self.problems)
 
-    def _read_pairs(
-        self, node: yaml.Node, keys: dict[str, str]
-    ) -> Iterator[tuple[str, SourceItem]]:
+    def _pairs(self, node: yaml.Node, keys: dict[str, str]) -> Iterator[tuple[str, SourceItem]]:
         for key, value in node.value:
             name = str(key.value)
             if not isinstance(key, yaml.ScalarNode) or key.tag == f"{_TAG}merge":
