@@ -185,13 +185,11 @@ def _parse_error_body(value: dict[str, Any]) -> ChatCompletion:
 
 def _content_text(content: Any) -> str | None:
     """Return the text of a message's content: a string, or a list of parts."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        parts = [part.get("text") for part in content if isinstance(part, dict)]
-        texts = [part for part in parts if isinstance(part, str)]
-        return "".join(texts) if texts else None
-    return None
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else None
+    parts = [part.get("text") for part in content if isinstance(part, dict)]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "".join(texts) if texts else None
 
 
 def _token_counts(usage: Any) -> tuple[int, int]:

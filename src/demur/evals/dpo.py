@@ -46,9 +46,7 @@ def is_degenerate(text: str) -> bool:
     plain = normalize_text(text)
     if len(plain) < _MIN_LENGTH:
         return False
-    pieces = [
-        plain[start : start + _PIECE_LENGTH] for start in range(len(plain) - _PIECE_LENGTH + 1)
-    ]
+    pieces = [plain[at : at + _PIECE_LENGTH] for at in range(len(plain) - _PIECE_LENGTH + 1)]
     return len(set(pieces)) < _MIN_DISTINCT_SHARE * len(pieces)
 
 

@@ -75,7 +75,7 @@ def _read_json_list(path: Path, report: ReportProblem) -> Iterator[TableRecord]:
         found = raw.find(text, start)
         line += raw.count(b"\n", start, found)
         start = found
-        yield from _decode_record(text, f"{path}:{line}", number, report)
+        yield from _decode(text, f"{path}:{line}", number, report)
         line += text.count(b"\n")
         start += len(text)
 
@@ -87,12 +87,10 @@ def _read_json_lines(path: Path, report: ReportProblem) -> Iterator[TableRecord]
             number += 1
             # Restore escaped bytes, so that the decoder reports them.
             raw = line.encode("utf-8", "surrogateescape")
-            yield from _decode_record(raw, f"{path}:{line_number}", number, report)
+            yield from _decode(raw, f"{path}:{line_number}", number, report)
 
 
-def _decode_record(
-    raw: bytes, where: str, number: int, report: ReportProblem
-) -> Iterator[TableRecord]:
+def _decode(raw: bytes, where: str, number: int, report: ReportProblem) -> Iterator[TableRecord]:
     try:
         fields = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -173,10 +173,7 @@ class ProgressTally(RunProgress):
         self._timer = timer
         self._began = self._shown = timer()
         self._judged_at = float("-inf")
-        self.total = 0
-        self.done = 0
-        self.errors = 0
-        self.answered_now = 0
+        self.total = self.done = self.errors = self.answered_now = 0
         self._judged = {"harmful": [0, 0], "legitimate": [0, 0]}
 
     def begin(self, total: int, done: int) -> None:

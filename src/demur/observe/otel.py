@@ -115,9 +115,8 @@ class Tracing:
 
     def record_refusal(self, refusal: Refusal) -> None:
         """Record a refusal by a model or a provider on the current span."""
-        self._add_event(
-            self._trace.get_current_span(), refusal, {"refusal.registry": refusal.registry}
-        )
+        about = {"refusal.registry": refusal.registry}
+        self._add_event(self._trace.get_current_span(), refusal, about)
 
     # -- events ------------------------------------------------------------------------------
 

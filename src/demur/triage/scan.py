@@ -327,9 +327,7 @@ def scan_stream(
     """
     head = _PeekableStream(stream)
     compression = detect_compression(head.peek())
-    source: ByteSource = head
-    if compression is not None:
-        source = open_decompressed(head, compression)
+    source: ByteSource = open_decompressed(head, compression) if compression else head
     guarded = _DamageGuard(source)
     peeked = _PeekableStream(guarded)
     options = resolve_format(options, peeked.peek)

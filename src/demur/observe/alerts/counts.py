@@ -55,9 +55,8 @@ def unknown_counts(problem: str) -> DecisionCounts:
 
 def add_counts(parts: Iterable[DecisionCounts]) -> DecisionCounts:
     """Return the sum of counts; a number is unknown if one of the parts does not know it."""
-    numbers, codes, classes, verdicts, outputs, problems = zip(
-        *(list(parts) or [DecisionCounts()]), strict=True
-    )
+    rows = list(parts) or [DecisionCounts()]
+    numbers, codes, classes, verdicts, outputs, problems = zip(*rows, strict=True)
     return DecisionCounts(
         None if None in numbers else sum(numbers),
         _merge_counts(codes) or {},
