@@ -206,9 +206,7 @@ def compare_policy(
 
 class _ComparisonTally:
     def __init__(self, policy: Policy, registry: Registry, keep: int) -> None:
-        self._policy = policy
-        self._registry = registry
-        self._keep = keep
+        self._policy, self._registry, self._keep = policy, registry, keep
         # One engine for each recorded memory setting.
         self._judges: dict[MemorySettings | None, _CachingEngine] = {}
         self._numbers = dict.fromkeys(("compared", "changed", "failed", "skipped", "erased"), 0)
@@ -284,7 +282,14 @@ class _CachingEngine:
         if recall is None or memory is None or engine_input.grants or engine_input.accepted:
             return self.engine.evaluate(engine_input).decision
         # INVARIANT: a score affects a decision only by the side of its threshold that it is on.
-        sides = _threshold_sides(recall, memory)
+        # So a recall whose scores are only 0 or 1 is equivalent, and can be cached.
+        sides = Recall(
+            failure=Similarity(score=float(recall.failure.score >= memory.escalate)),
+            success=Similarity(score=float(recall.success.score >= memory.allow)),
+            severe_score=float(recall.severe_score >= memory.block),
+            uncertainty_score=0.0,
+            digest="",
+        )
         evaluation = self.engine.evaluate(replace(engine_input, recall=None)).evaluation
         key = (evaluation, sides, engine_input.attempts_left)
         decision = self._known.get(key)
@@ -293,17 +298,6 @@ class _CachingEngine:
             if len(self._known) < _MAX_CACHED:
                 self._known[key] = decision
         return decision
-
-
-def _threshold_sides(recall: Recall, memory: MemorySettings) -> Recall:
-    """Return an equivalent recall whose scores are only 0 or 1, so that it can be cached."""
-    return Recall(
-        failure=Similarity(score=float(recall.failure.score >= memory.escalate)),
-        success=Similarity(score=float(recall.success.score >= memory.allow)),
-        severe_score=float(recall.severe_score >= memory.block),
-        uncertainty_score=0.0,
-        digest="",
-    )
 
 
 def _decision_changes(record: DecisionRecord, decision: Decision) -> Iterator[DecisionChange]:

@@ -79,14 +79,14 @@ def rebuild_record(
     if record.policy.mode not in set(Mode):
         raise PackError(f"there is no mode `{record.policy.mode}`", where=RECORD)
     profile = "" if record.redaction is None else record.redaction.profile
-    registry_digest = record.determinism.registry_digest
-    prepared = _rebuild_request(record, personal, engine_input)
+    registry = record.determinism.registry_digest
+    prepared = _prepare(record, personal, engine_input.recall)
     # The scope is taken as recorded where it does not follow from the redacted request.
     if before is not None:
         prepared = replace(prepared, scope=before.decision.scope)
     elif removed_paths(record):
         prepared = replace(prepared, scope=personal.scope)
-    return Recorder(engine, Mode(record.policy.mode), profile, registry_digest).build_record(
+    return Recorder(engine, Mode(record.policy.mode), profile, registry).build_record(
         prepared,
         result,
         decision_id=record.decision_id,
@@ -107,11 +107,9 @@ def _resolved_record(pack: Pack) -> DecisionRecord | None:
     return pack.earlier
 
 
-def _rebuild_request(
-    record: DecisionRecord, personal: Personal, engine_input: EngineInput
-) -> PreparedRequest:
+def _prepare(record: DecisionRecord, personal: Personal, recall: Recall | None) -> PreparedRequest:
     removed, signals = removed_paths(record), personal.risk_signals
-    if engine_input.recall is not None:
+    if recall is not None:
         signals = {key: value for key, value in signals.items() if key not in SIGNALS}
     try:
         request = read_request(personal.request)

@@ -128,8 +128,7 @@ def summarize_grants(record: DecisionRecord) -> Iterator[GrantSummary]:
 
 def format_amount(record: DecisionRecord) -> str:
     """Return the requested amount as text; empty if there is none."""
-    amount = record.amount
-    if amount is None:
+    if (amount := record.amount) is None:
         return ""
     value = "?" if amount.value is None else amount.value
     return f"{value} {amount.currency or ''}".rstrip()

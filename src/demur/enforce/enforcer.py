@@ -68,6 +68,7 @@ _SURFACES = (
     *(Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL, Surface.TOOL_LOOP),
     *(Surface.TOOL_RESULT, Surface.RETRIEVAL, Surface.COMPACTION, Surface.CODE_EXECUTION),
 )
+_agent_guards = cache(partial(standard_pipeline, *_SURFACES))
 _NO_CONTEXT = CallContext()
 _GENERATE = {"action": {"type": ACTION_TYPE}}
 _DEFAULT_STORE = "demur.db"
@@ -481,10 +482,8 @@ class Enforcer:
         """Return whether one of the findings blocks without a gate."""
         return any(finding_blocks(one.code, one.action, self.registry) for one in findings)
 
-    def _request(
-        self, parts: Mapping[str, Any], stage: str, context: CallContext
-    ) -> dict[str, Any]:
-        request = dict(parts)
+    def _request(self, base: Mapping[str, Any], stage: str, context: CallContext) -> dict[str, Any]:
+        request = dict(base)
         subject, trace = context.subject or self._subject, context.trace
         if subject is not None:
             request.setdefault("subject", dict(subject))
@@ -501,11 +500,6 @@ class Enforcer:
         subject_id = (context.subject or self._subject or {}).get("id")
         tenant = context.tenant or self._tenant
         return "\x1f".join(map(str, (context.framework, tenant, subject_id, context.run)))
-
-
-@cache
-def _agent_guards() -> GuardPipeline:
-    return standard_pipeline(*_SURFACES)
 
 
 def open_enforcer(config: Config | Path | str | None = None, **settings: Any) -> Enforcer:

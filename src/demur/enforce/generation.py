@@ -33,6 +33,7 @@ from demur.gate.pipeline import GuardPipeline, standard_pipeline
 from demur.model.finding import Finding
 
 _GENERATE = {"action": {"type": ACTION_TYPE}}
+_model_guards = cache(standard_pipeline)
 
 
 class HasGenerate(Protocol):
@@ -301,11 +302,6 @@ class AsyncSafeStream(_GuardedCall):
         """Abandon the answer; no more text is released."""
         self._steps.close()
         await self._aclose_source()
-
-
-@cache
-def _model_guards() -> GuardPipeline:
-    return standard_pipeline()
 
 
 def _failed_answer(checked: CheckResult, error: str) -> GuardedAnswer:

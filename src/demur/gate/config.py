@@ -172,9 +172,8 @@ def open_gate(config: Config, *, sinks: tuple[Sink, ...] = (), **more: Any) -> G
 
 def open_configured_store(config: Config) -> Store | None:
     """Return the store that the settings name, or None if they name none."""
-    if not config.store:
-        return None
-    return open_store(config.store, durability=config.durability, deadline_s=config.deadline_s)
+    settings: dict[str, Any] = {"durability": config.durability, "deadline_s": config.deadline_s}
+    return open_store(config.store, **settings) if config.store else None
 
 
 def open_dry_run_gate(config: Config) -> Gate:

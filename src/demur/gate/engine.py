@@ -119,10 +119,8 @@ class DecisionEngine:
 
     def evaluate(self, engine_input: EngineInput) -> EngineResult:
         """Return the result. The same input always gives the same result."""
-        evaluation, facts = self._compiled.evaluate_with_facts(
-            engine_input.request, engine_input.findings
-        )
-        recall = engine_input.recall
+        request, findings, recall = engine_input.request, engine_input.findings, engine_input.recall
+        evaluation, facts = self._compiled.evaluate_with_facts(request, findings)
         # Scores hardly ever repeat, so results with a recall are not cached.
         conclude_it = self._concluded if recall is None else self._conclude_evaluation
         decision, explanation = conclude_it(evaluation, recall, engine_input.attempts_left)

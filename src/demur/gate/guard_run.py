@@ -32,7 +32,6 @@ MAX_FINDINGS = 1000
 _MAX_NOTE_LENGTH = 120
 # Errors of demur quote values in backticks.
 _QUOTED = re.compile(r"`([^`]*)`")
-_WITHHELD = "`…`"
 
 FailureCause = Literal["failure", "timeout", "unreachable"]
 
@@ -93,7 +92,7 @@ def _is_cancelled() -> bool:
 
 def _withhold_quotes(words: str, text: str | None) -> str:
     """Return words without quotations of the text; without a text, no quotation is kept."""
-    return _QUOTED.sub(lambda m: _WITHHELD if text is None or m[1] in text else m[0], words)
+    return _QUOTED.sub(lambda m: "`…`" if text is None or m[1] in text else m[0], words)
 
 
 def _collect_findings(
@@ -121,10 +120,8 @@ def unavailable_finding(
 ) -> Finding:
     """Return the finding that refuses because a guard gave no verdict."""
     evidence: dict[str, Any] = {"guard": name, "cause": failure.cause, "on": surface}
-    if failure.cause == "timeout":
-        evidence["timeout"] = timeout_s
-    if failure.help:
-        evidence["help"] = failure.help
+    evidence |= {"timeout": timeout_s} if failure.cause == "timeout" else {}
+    evidence |= {"help": failure.help} if failure.help else {}
     return Finding(
         code=ReasonCode.GUARDRAIL_UNAVAILABLE,
         surface=Surface.RUNTIME,

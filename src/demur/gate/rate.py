@@ -347,15 +347,12 @@ class RateGuard:
 def _full_finding(result: LimiterResult, config: RateConfig) -> Finding:
     """Return the finding for a new key that the limiter has no room to count."""
     assert result.full is not None
+    wait_s = max(1, ceil(result.full))
     return Finding(
         code=ReasonCode.RATE_LIMIT,
         surface=rate.SURFACE,
         detail="more keys are in use than the limiter counts",
-        evidence={
-            "limiter_full": True,
-            "retry_after": max(1, ceil(result.full)),
-            "counted": result.counted,
-        },
+        evidence={"limiter_full": True, "retry_after": wait_s, "counted": result.counted},
         action=config.action,
     )
 

@@ -90,7 +90,10 @@ class Recorder:
         """Return the sealed record; it is not stored yet."""
         decision, evaluation = result.decision, result.evaluation
         request, removed = prepared.request, prepared.redacted.removed
-        sealed = self._seal_inputs(prepared, result, salt, recall)
+        sealed, determinism = self._seal_inputs(prepared, result, salt, recall), self._determinism
+        if recall is not None:
+            kept = {"memory_digest": recall.digest, "memory_settings": self._memory}
+            determinism = replace(determinism, **kept)
         return DecisionRecord(
             decision_id=decision_id,
             created_at=format_timestamp(prepared.now),
@@ -114,11 +117,7 @@ class Recorder:
             how_to_proceed=decision.how_to_proceed,
             next_step=decision.next_step,
             explanation=result.explanation,
-            determinism=self._determinism
-            if recall is None
-            else replace(
-                self._determinism, memory_digest=recall.digest, memory_settings=self._memory
-            ),
+            determinism=determinism,
             sealed_digest=digest_of_bytes(sealed),
             basis=basis,
             enforced=self._enforced,

@@ -139,9 +139,8 @@ def find_profile(name: str, paths: Iterable[str] = ()) -> RedactionProfile:
         InputError: There is no such profile.
     """
     if name not in PROFILES:
-        raise InputError(
-            f"unknown redaction profile `{name}`", help=f"one of {', '.join(PROFILES)}"
-        )
+        known = ", ".join(PROFILES)
+        raise InputError(f"unknown redaction profile `{name}`", help=f"one of {known}")
     profile, extra = PROFILES[name], tuple(paths)
     return profile._replace(paths=(*profile.paths, *extra)) if extra else profile
 

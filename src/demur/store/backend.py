@@ -79,14 +79,9 @@ class Migration(NamedTuple):
 def load_migrations(kind: str) -> tuple[Migration, ...]:
     """Return all steps for a kind of database, oldest first."""
     folder = files("demur.store") / "migrations" / kind
-    found = [(_NAME.fullmatch(file.name), file) for file in folder.iterdir()]
-    return tuple(
-        sorted(
-            Migration(int(match[1]), file.read_text(encoding="utf-8"))
-            for match, file in found
-            if match
-        )
-    )
+    found = ((_NAME.fullmatch(file.name), file) for file in folder.iterdir())
+    steps = [(int(match[1]), file.read_text(encoding="utf-8")) for match, file in found if match]
+    return tuple(Migration(*step) for step in sorted(steps))
 
 
 def pending_migrations(steps: Sequence[Migration], current: int, where: str) -> list[Migration]:
@@ -97,9 +92,6 @@ def pending_migrations(steps: Sequence[Migration], current: int, where: str) -> 
     """
     newest = steps[-1].version
     if current > newest:
-        raise StorageError(
-            f"schema version {current} is newer than this demur knows ({newest})",
-            where=where,
-            help="upgrade demur; a schema never goes back",
-        )
+        problem = f"schema version {current} is newer than this demur knows ({newest})"
+        raise StorageError(problem, where=where, help="upgrade demur; a schema never goes back")
     return [step for step in steps if step.version > current]

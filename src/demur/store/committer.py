@@ -18,8 +18,6 @@ from weakref import WeakSet
 
 from demur.store.backend import StorageError, UnavailableError
 
-__all__ = ["Committer", "PendingCommit"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -62,6 +60,9 @@ class PendingCommit(Generic[Item, Result]):
         if isinstance(error, StorageError):
             raise type(error)(error.problem, where=error.where, help=error.help) from error
         raise StorageError(f"could not be stored: {error!r}") from error
+
+
+_Batch = list[PendingCommit[Item, Result]]
 
 
 class Committer(Generic[Item, Result]):
@@ -196,9 +197,9 @@ class Committer(Generic[Item, Result]):
                 entry.state = _CommitState.ABANDONED
             self._pass_on()
 
-    def _take_batch(self) -> list[PendingCommit[Item, Result]]:
+    def _take_batch(self) -> _Batch[Item, Result]:
         """Return the entries of the next batch."""
-        batch: list[PendingCommit[Item, Result]] = []
+        batch: _Batch[Item, Result] = []
         pending = self._pending
         with self._lock:
             while pending and len(batch) < self._largest:
@@ -241,7 +242,7 @@ class Committer(Generic[Item, Result]):
 
     # -- committing ------------------------------------------------------------------------
 
-    def _settle_batch(self, batch: list[PendingCommit[Item, Result]]) -> None:
+    def _settle_batch(self, batch: _Batch[Item, Result]) -> None:
         """Commit a batch and wake its callers."""
         try:
             self._commit_or_split(batch)
@@ -257,7 +258,7 @@ class Committer(Generic[Item, Result]):
         if late:
             self._try_commit([])
 
-    def _commit_or_split(self, batch: list[PendingCommit[Item, Result]]) -> None:
+    def _commit_or_split(self, batch: _Batch[Item, Result]) -> None:
         """Commit a batch; if that fails, commit one by one, so that a bad item fails alone."""
         error = self._try_commit(batch)
         if len(batch) == 1 or error is None:
@@ -265,12 +266,12 @@ class Committer(Generic[Item, Result]):
         for entry in batch:
             entry.error = None
         for entry in batch:
-            if not isinstance(error, UnavailableError):
-                error = self._try_commit([entry])
-            else:
+            if isinstance(error, UnavailableError):
                 entry.error = error
+            else:
+                error = self._try_commit([entry])
 
-    def _try_commit(self, batch: list[PendingCommit[Item, Result]]) -> Exception | None:
+    def _try_commit(self, batch: _Batch[Item, Result]) -> Exception | None:
         try:
             results = self._commit([entry.item for entry in batch])
         except Exception as error:  # noqa: BLE001 - the callers raise it
@@ -281,9 +282,7 @@ class Committer(Generic[Item, Result]):
             entry.result, entry.error = result, None
         return None
 
-    def _wake_callers(
-        self, batch: list[PendingCommit[Item, Result]]
-    ) -> list[PendingCommit[Item, Result]]:
+    def _wake_callers(self, batch: _Batch[Item, Result]) -> _Batch[Item, Result]:
         """Wake the callers of a batch; return the stored entries whose callers are gone."""
         with self._lock:
             abandoned = [entry for entry in batch if entry.state is _CommitState.ABANDONED]

@@ -4,19 +4,14 @@ import os
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any
 from urllib.parse import unquote
 
 from demur.errors import InputError, MissingExtraError
 from demur.model.record import DecisionRecord
 from demur.store.rows import Snapshot
-from demur.store.sql import Backend
 from demur.store.sqlite import MEMORY, Durability, SqliteBackend
 from demur.store.store import Store, StoredRecord
-
-
-class _OpenPostgres(Protocol):
-    def __call__(self, url: str, *, durability: Durability, busy_timeout_s: float) -> Backend: ...
 
 
 def open_store(
@@ -34,28 +29,22 @@ def open_store(
         MissingExtraError: The PostgreSQL driver is not installed.
     """
     address = os.fspath(url)
+    settings: dict[str, Any] = {"durability": durability, "busy_timeout_s": busy_timeout_s}
     scheme, separator, rest = address.partition("://")
-    backend: Backend
     if scheme in {"postgresql", "postgres"} and separator:
-        backend = _load_postgres()(address, durability=durability, busy_timeout_s=busy_timeout_s)
+        try:
+            postgres: Any = import_module("demur.store.postgres")
+        except ImportError as error:
+            problem = "PostgreSQL needs the `psycopg` package"
+            raise MissingExtraError(problem, help="pip install 'demur[postgres]'") from error
+        backend = postgres.open_postgres(address, **settings)
     elif separator and scheme != "sqlite":
-        raise InputError(
-            f"no store is known for `{scheme}://`", help="use a path, sqlite:/// or postgresql://"
-        )
+        help_text = "use a path, sqlite:/// or postgresql://"
+        raise InputError(f"no store is known for `{scheme}://`", help=help_text)
     else:
         path = unquote(rest.removeprefix("/")) or MEMORY if separator else address
-        backend = SqliteBackend(path, durability=durability, busy_timeout_s=busy_timeout_s)
+        backend = SqliteBackend(path, **settings)
     return Store(backend, deadline_s=deadline_s)
-
-
-def _load_postgres() -> _OpenPostgres:
-    try:
-        module = import_module("demur.store.postgres")
-    except ImportError as error:
-        raise MissingExtraError(
-            "PostgreSQL needs the `psycopg` package", help="pip install 'demur[postgres]'"
-        ) from error
-    return cast("_OpenPostgres", module.open_postgres)
 
 
 class DryRunStore(Store):

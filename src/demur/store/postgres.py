@@ -40,11 +40,8 @@ Durability = Literal["full", "normal"]
 _READERS = 4
 # Errors about one row; all others mean that the database cannot be used.
 _ABOUT_A_ROW = (
-    psycopg.DataError,
-    psycopg.IntegrityError,
-    ProgramLimitExceeded,
-    OverflowError,
-    UnicodeError,
+    *(psycopg.DataError, psycopg.IntegrityError, ProgramLimitExceeded),
+    *(OverflowError, UnicodeError),
 )
 # A server default of `off` would break the promise of `full`; stricter defaults stay.
 _CONFIGURE = """
@@ -127,7 +124,8 @@ class PostgresConnections:
                 yield self._living_writer()
             finally:
                 # An error may leave the transaction open; do not reuse it.
-                if self._writer is not None and not _is_idle(self._writer):
+                writer, idle = self._writer, TransactionStatus.IDLE
+                if writer is not None and writer.info.transaction_status is not idle:
                     self._drop_writer()
 
     def _living_writer(self) -> Connection:
@@ -162,13 +160,11 @@ class PostgresConnections:
         try:
             yield
         except _ABOUT_A_ROW as error:
-            raise StorageError(
-                f"the database refused this: {_first_line(error)}", where=self.place
-            ) from error
+            problem = f"the database refused this: {_first_line(error)}"
+            raise StorageError(problem, where=self.place) from error
         except psycopg.Error as error:
-            raise UnavailableError(
-                f"the database cannot be used: {_first_line(error)}", where=self.place
-            ) from error
+            problem = f"the database cannot be used: {_first_line(error)}"
+            raise UnavailableError(problem, where=self.place) from error
 
 
 def _read_address(url: str) -> dict[str, Any]:
@@ -206,10 +202,6 @@ def _is_alive(connection: Connection) -> bool:
     return True
 
 
-def _is_idle(connection: Connection) -> bool:
-    return connection.info.transaction_status is TransactionStatus.IDLE
-
-
 def _check_alive(connection: Connection) -> None:
     # If the server closed the connection, the first call reads its last message and the second
     # fails.
@@ -231,8 +223,8 @@ def _after_fork() -> None:
         connections.after_fork()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+# Windows has neither forks nor this function.
+getattr(os, "register_at_fork", dict)(after_in_child=_after_fork)
 
 
 _INSERT_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
@@ -265,23 +257,20 @@ _GENESIS = """
 class PostgresTransaction:
     """A write in progress; leaving the `with` block commits it.
 
-    `begin_chains` creates heads for new tenants on another connection: a head created in this
+    `begin` creates heads for new tenants on another connection: a head created in this
     transaction would be a lock taken out of order.
     """
 
-    def __init__(
-        self, connection: Connection, begin_chains: Callable[[Collection[str]], None]
-    ) -> None:
+    def __init__(self, connection: Connection, begin: Callable[[Collection[str]], None]) -> None:
         self._connection = connection
-        self._begin_chains = begin_chains
+        self._begin = begin
 
     def lock_heads(self, tenants: Collection[str]) -> Mapping[str, ChainHead]:
         """Return the locked head of each tenant; a new tenant's is its genesis."""
-        self._begin_chains(tenants)
+        self._begin(tenants)
+        heads = {tenant: genesis_head(tenant) for tenant in tenants}
         found = self._connection.execute(_LOCK_HEADS, [list(tenants)])
-        return {tenant: genesis_head(tenant) for tenant in tenants} | {
-            row[0]: ChainHead(*row) for row in found
-        }
+        return heads | {row[0]: ChainHead(*row) for row in found}
 
     def find_existing(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
         """Return the decision id of each (tenant, request_id) that is stored already."""
@@ -313,17 +302,9 @@ def begin_chains(connection: Connection, tenants: Collection[str]) -> None:
 
 def _row_values(row: UnlinkedRow, head: ChainHead, link: str) -> tuple[Any, ...]:
     *columns, codes, policy_digest, registry_digest, record, sealed = row
-    return (
-        *columns,
-        list(codes),
-        policy_digest,
-        registry_digest,
-        record.decode(),
-        None if sealed is None else sealed.decode(),
-        head.seq + 1,
-        head.hash,
-        link,
-    )
+    halves = (record.decode(), None if sealed is None else sealed.decode())
+    digests = (policy_digest, registry_digest)
+    return (*columns, list(codes), *digests, *halves, head.seq + 1, head.hash, link)
 
 
 _STEPS = load_migrations("postgres")
@@ -343,11 +324,8 @@ def run_migrations(connection: Connection, where: str) -> None:
         StorageError: The database is newer than this code, or cannot hold all text.
     """
     if connection.info.parameter_status("server_encoding") != "UTF8":
-        raise StorageError(
-            "the database cannot hold all text",
-            where=where,
-            help="create it with `ENCODING 'UTF8' TEMPLATE template0`",
-        )
+        help_text = "create it with `ENCODING 'UTF8' TEMPLATE template0`"
+        raise StorageError("the database cannot hold all text", where=where, help=help_text)
     if not pending_migrations(_STEPS, schema_version(connection), where):
         return
     with connection.transaction():
@@ -411,12 +389,8 @@ class PostgresBackend(Backend):
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Return one write: committed durably on exit, rolled back on an error."""
-        with (
-            self._connections.writer() as connection,
-            connection.pipeline(),
-            connection.transaction(),
-        ):
-            yield PostgresTransaction(connection, self._begin_chains)
+        with self._connections.writer() as writer, writer.pipeline(), writer.transaction():
+            yield PostgresTransaction(writer, self._begin_chains)
 
     def _begin_chains(self, tenants: Collection[str]) -> None:
         fresh = set(tenants) - self._begun
@@ -482,9 +456,8 @@ def open_postgres(
     """
     if durability not in {"full", "normal"}:
         raise InputError(f"durability is `full` or `normal`, not `{durability}`")
-    connections = PostgresConnections(
-        url, durability=durability, timeout_s=busy_timeout_s or timeout_s
-    )
+    limit_s = busy_timeout_s or timeout_s
+    connections = PostgresConnections(url, durability=durability, timeout_s=limit_s)
     try:
         with connections.writer() as connection:
             run_migrations(connection, connections.place)

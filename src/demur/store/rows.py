@@ -208,17 +208,12 @@ def hours_between(since: datetime, until: datetime) -> tuple[str, str]:
 
 def group_tallies(rows: Iterable[TallyRow]) -> Tallies:
     """Return stored counts grouped by kind."""
-    decisions: list[DecisionTally] = []
-    reasons: list[ReasonTally] = []
-    findings: list[FindingTally] = []
-    for kind, hour, first, second, third, number in rows:
-        if kind == "decision":
-            decisions.append(DecisionTally(hour, first, second, third, number))
-        elif kind == "reason":
-            reasons.append(ReasonTally(hour, first, second, number))
-        else:
-            findings.append(FindingTally(hour, first, second, third, number))
-    return Tallies(tuple(decisions), tuple(reasons), tuple(findings))
+    listed = list(rows)
+    return Tallies(
+        tuple(DecisionTally(*row[1:]) for row in listed if row.kind == "decision"),
+        tuple(ReasonTally(*row[1:4], row.number) for row in listed if row.kind == "reason"),
+        tuple(FindingTally(*row[1:]) for row in listed if row.kind == "finding"),
+    )
 
 
 GENESIS = "sha256:" + "0" * 64

@@ -15,11 +15,7 @@ from demur.codes.refusal_line import format_refusal
 from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError, UnavailableError
 
-__all__ = ["Spool", "SpoolContents"]
-
 _OWNER_ONLY = 0o600
-
-
 _NOTHING = msgspec.Raw(b"null")
 
 
@@ -81,7 +77,9 @@ class Spool:
         records, unreadable = [], []
         for number, text in enumerate(lines, start=1):
             try:
-                records.append(_read_line(text))
+                held = _decode_line(text)
+                sealed = None if bytes(held.sealed) == b"null" else bytes(held.sealed)
+                records.append(msgspec.structs.replace(_decode_record(held.record), sealed=sealed))
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 unreadable.append(number)
         return SpoolContents(tuple(records), tuple(unreadable))
@@ -101,12 +99,6 @@ class Spool:
             os.close(file)
         if new:
             _sync_folder(self.path.parent)
-
-
-def _read_line(text: bytes) -> DecisionRecord:
-    held = _decode_line(text)
-    sealed = None if bytes(held.sealed) == b"null" else bytes(held.sealed)
-    return msgspec.structs.replace(_decode_record(held.record), sealed=sealed)
 
 
 def _sync_folder(folder: Path) -> None:

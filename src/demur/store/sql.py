@@ -108,11 +108,12 @@ _BEHIND = """
     LEFT JOIN tally_marks AS mark USING (tenant) WHERE head.seq > COALESCE(mark.seq, 0)
 """
 _BEGIN_MARK = "INSERT INTO tally_marks (tenant, seq) VALUES (:tenant, 0) ON CONFLICT DO NOTHING"
+# Formatted with a kind, three expressions to count by, a join, a condition, and the `hour`.
 _ADD_TALLIES = """
     INSERT INTO tallies (tenant, kind, hour, first, second, third, count)
-    SELECT tenant, '{kind}', {hour}, {first}, {second}, {third}, COUNT(*)
-    FROM decision_records {joined}
-    WHERE tenant = :tenant AND seq > :mark AND seq <= :last {known}
+    SELECT tenant, '{0}', {hour}, {1}, {2}, {3}, COUNT(*)
+    FROM decision_records {4}
+    WHERE tenant = :tenant AND seq > :mark AND seq <= :last {5}
     GROUP BY 1, 2, 3, 4, 5, 6
     ON CONFLICT (tenant, hour, kind, first, second, third)
     DO UPDATE SET count = tallies.count + excluded.count
@@ -136,13 +137,8 @@ _SAVE_ANCHOR = """
     WHERE chain_anchors.seq < excluded.seq
 """
 _RETIRE = "DELETE FROM decision_records WHERE tenant = :tenant AND seq <= :seq"
-_TABLES = {
-    "records": "decision_records",
-    "tenants": "chain_heads WHERE seq > 0",
-    "checkpoints": "checkpoints",
-    "snapshots": "snapshots",
-    "experiences": "experiences",
-    "labels": "labels",
+_TABLES = {"records": "decision_records", "tenants": "chain_heads WHERE seq > 0"} | {
+    name: name for name in ("checkpoints", "snapshots", "experiences", "labels")
 }
 
 
@@ -236,9 +232,8 @@ class Backend(ABC):
         last = [f":last_{key}" for key in keys]
         while True:
             where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-            rows = self._read(
-                f"SELECT {', '.join(keys)}, {self._row} {_FROM} {where} {tail}", values
-            )
+            query = f"SELECT {', '.join(keys)}, {self._row} {_FROM} {where} {tail}"
+            rows = self._read(query, values)
             yield from (_record_row(row[len(keys) :]) for row in rows)
             if len(rows) < self.dialect.page:
                 return
@@ -347,14 +342,13 @@ class Backend(ABC):
         self, tenant: str, memory_ids: Collection[str] | None, before: str | None
     ) -> int:
         """Delete experiences by id, or those that expired before a time; return how many."""
+        tests = [("memory_id = :value", memory_id) for memory_id in memory_ids or ()]
+        tests += [] if before is None else [("expires_at < :value", before)]
         count = 0
         with self._write() as execute:
-            for memory_id in memory_ids or ():
-                values = {"tenant": tenant, "memory_id": memory_id}
-                count += execute(f"{_FORGET} memory_id = :memory_id", values).rowcount
-            if before is not None:
-                values = {"tenant": tenant, "before": before}
-                count += execute(f"{_FORGET} expires_at < :before", values).rowcount
+            for test, value in tests:
+                values = {"tenant": tenant, "value": value}
+                count += execute(f"{_FORGET} {test}", values).rowcount
             if count:
                 execute(_NEXT_VERSION, {"tenant": tenant})
         return count
@@ -418,16 +412,8 @@ class Backend(ABC):
             mark = int(execute(query, {"tenant": tenant}).fetchone()[0])
             last = min(mark + dialect.step, head)
             if mark < last:
-                for kind, first, second, third, joined, known in kinds:
-                    statement = _ADD_TALLIES.format(
-                        kind=kind,
-                        hour=dialect.hour,
-                        first=first,
-                        second=second,
-                        third=third,
-                        joined=joined,
-                        known=known,
-                    )
+                for kind in kinds:
+                    statement = _ADD_TALLIES.format(*kind, hour=dialect.hour)
                     execute(statement, {"tenant": tenant, "mark": mark, "last": last})
                 moved = "UPDATE tally_marks SET seq = :seq WHERE tenant = :tenant"
                 execute(moved, {"tenant": tenant, "seq": last})

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Any, Literal, Self
 from weakref import WeakSet
 
@@ -161,13 +160,10 @@ class SqliteConnections:
 
     def _open_connection(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path,
-            timeout=self._busy_timeout_s,
-            isolation_level=None,
-            check_same_thread=False,
+            self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
         )
         # Invalid UTF-8 must not fail a read; an audit finds it.
-        connection.text_factory = _decode_text
+        connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         return connection
 
     def _open_writer(self) -> sqlite3.Connection:
@@ -193,7 +189,8 @@ class SqliteConnections:
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as error:
-                if not _is_busy(error) or time.monotonic() >= until:
+                name = str(getattr(error, "sqlite_errorname", ""))
+                if not name.startswith("SQLITE_BUSY") or time.monotonic() >= until:
                     raise
                 time.sleep(_PAUSE_S)
             else:
@@ -226,14 +223,6 @@ class SqliteConnections:
             _INHERITED.append(self._writer)
         self._free = []
         self._writer = None
-
-
-def _decode_text(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    return str(getattr(error, "sqlite_errorname", "")).startswith("SQLITE_BUSY")
 
 
 def _schema_version(connection: sqlite3.Connection) -> int:
@@ -307,12 +296,7 @@ class SqliteTransaction:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             if error is None:
                 self._commit_write()
@@ -372,17 +356,9 @@ class SqliteTransaction:
 
 def _row_values(row: UnlinkedRow, head: ChainHead, own_hash: str) -> tuple[object, ...]:
     sealed = None if row.sealed is None else row.sealed.decode()
-    return (
-        *row[:12],
-        _json(row.reason_codes).decode(),
-        row.policy_digest,
-        row.registry_digest,
-        row.record.decode(),
-        sealed,
-        head.seq + 1,
-        head.hash,
-        own_hash,
-    )
+    digests, halves = (row.policy_digest, row.registry_digest), (row.record.decode(), sealed)
+    codes = _json(row.reason_codes).decode()
+    return (*row[:12], codes, *digests, *halves, head.seq + 1, head.hash, own_hash)
 
 
 Durability = Literal["full", "normal"]
@@ -424,9 +400,8 @@ class SqliteBackend(Backend):
         if durability not in {"full", "normal"}:
             raise InputError(f"durability is `full` or `normal`, not `{durability}`")
         self._durability = durability
-        self._connections = SqliteConnections(
-            path, synchronous=durability.upper(), busy_timeout_s=busy_timeout_s
-        )
+        mode, wait_s = durability.upper(), busy_timeout_s
+        self._connections = SqliteConnections(path, synchronous=mode, busy_timeout_s=wait_s)
 
     def transaction(self) -> SqliteTransaction:
         """Return one atomic write."""

@@ -6,11 +6,10 @@ repeat fields of the record; `record_columns` alone says how, so an audit can co
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -238,7 +237,16 @@ class Store:
     async def _await_commit(self, rows: _Rows) -> _Places:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        entry = self._committer.submit(rows, _make_waker(loop, done, self._note_late))
+
+        def wake(entry: PendingCommit[_Rows, _Places]) -> None:
+            """Wake the caller in its event loop from the storing thread."""
+            try:
+                loop.call_soon_threadsafe(_finish_future, done)
+            except RuntimeError:  # its loop is closed, so nobody waits
+                if entry.error is None:
+                    self._note_late(entry.item, entry.outcome())
+
+        entry = self._committer.submit(rows, wake)
         try:
             if self._deadline_s is None:
                 await done
@@ -259,7 +267,10 @@ class Store:
         marks = [self._unconfirmed.popleft() for _ in range(len(self._unconfirmed))]
         rows = [row for group in batch for row in group]
         try:
-            self._save_snapshots()
+            for digest, snapshot in list(self._wanted.items()):
+                self.backend.save_snapshot(snapshot)
+                self._saved.add(digest)
+                self._wanted.pop(digest, None)
             places = iter(store_batch(self.backend, rows, marks))
         except BaseException as error:
             self._unconfirmed.extend(marks)
@@ -287,12 +298,6 @@ class Store:
         for snapshot in snapshots:
             if snapshot.digest not in self._saved:
                 self._wanted[snapshot.digest] = snapshot
-
-    def _save_snapshots(self) -> None:
-        for digest, snapshot in list(self._wanted.items()):
-            self.backend.save_snapshot(snapshot)
-            self._saved.add(digest)
-            self._wanted.pop(digest, None)
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -329,9 +334,7 @@ class Store:
         limit: int | None = None,
     ) -> Iterator[DecisionRecord]:
         """Yield matching records, oldest first by default, in bounded memory."""
-        rows: Iterator[RecordRow] = self.backend.scan_records(
-            record_filter, newest_first=newest_first
-        )
+        rows = self.backend.scan_records(record_filter, newest_first=newest_first)
         return map(row_to_record, islice(rows, limit))
 
     def get_snapshot(self, digest: str) -> Snapshot | None:
@@ -363,10 +366,7 @@ class Store:
         return self.backend.memory_version(tenant)
 
     def forget_experiences(
-        self,
-        tenant: str,
-        memory_ids: Collection[str] | None = None,
-        before: str | None = None,
+        self, tenant: str, memory_ids: Collection[str] | None = None, before: str | None = None
     ) -> int:
         """Delete experiences by id, or those that expired before a time; return how many."""
         return self.backend.forget_experiences(tenant, memory_ids, before)
@@ -447,30 +447,8 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _make_waker(
-    loop: asyncio.AbstractEventLoop,
-    done: asyncio.Future[None],
-    late: Callable[[_Rows, _Places], None],
-) -> Callable[[PendingCommit[_Rows, _Places]], None]:
-    """Return a callback that wakes a caller in its event loop from the storing thread."""
-
-    def wake(entry: PendingCommit[_Rows, _Places]) -> None:
-        try:
-            loop.call_soon_threadsafe(_finish_future, done)
-        except RuntimeError:  # its loop is closed, so nobody waits
-            if entry.error is None:
-                late(entry.item, entry.outcome())
-
-    return wake
 
 
 def _finish_future(done: asyncio.Future[None]) -> None:

@@ -5,7 +5,7 @@ known ends: the stored head, checkpoints, and heads exported to a place that the
 database cannot write to.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -81,7 +81,8 @@ def verify_chain(
     `heads` are ends that were exported before; each must be in its chain.
     """
     exported = [_KnownEnd(head, "an exported head") for head in heads]
-    names = {tenant} if tenant is not None else {*backend.list_tenants(), *_known_tenants(exported)}
+    known_tenants = (end.head.tenant for end in exported)
+    names = {tenant} if tenant is not None else {*backend.list_tenants(), *known_tenants}
     stored = {head.tenant: head for head in backend.all_heads()}
     counts = _VerificationCounts()
     breaks = []
@@ -90,13 +91,8 @@ def verify_chain(
         head = stored.get(name, genesis_head(name))
         found = _verify_tenant(backend, head, known, _SeqRange(first, last), counts)
         breaks += [] if found is None else [found]
-    return ChainVerification(
-        len(names), counts.records, counts.erased, counts.unconfirmed, tuple(breaks)
-    )
-
-
-def _known_tenants(known: Iterable[_KnownEnd]) -> Iterator[str]:
-    return (end.head.tenant for end in known)
+    totals = (counts.records, counts.erased, counts.unconfirmed)
+    return ChainVerification(len(names), *totals, tuple(breaks))
 
 
 def _verify_tenant(
@@ -165,9 +161,8 @@ def _check_end(
     if part.last is not None or known[0].head.seq >= head.seq:
         return None
     # Read the head again: records may have been added meanwhile.
-    stored = next(
-        (h for h in backend.all_heads() if h.tenant == head.tenant), genesis_head(head.tenant)
-    )
+    heads = {one.tenant: one for one in backend.all_heads()}
+    stored = heads.get(head.tenant, genesis_head(head.tenant))
     if stored.seq < head.seq:
         problem = f"the stored head is behind, at {stored.seq}"
         return ChainBreak(head.tenant, stored.seq + 1, None, problem)
@@ -195,12 +190,10 @@ def _broken_link(linked: LinkedRow, head: ChainHead) -> str | None:
 
 
 def _broken_record(linked: LinkedRow) -> str | None:
-    row = linked.row
-    link = (linked.seq, linked.previous, linked.hash)
+    row, link = linked.row, (linked.seq, linked.previous, linked.hash)
     try:
-        record = row_to_record(
-            RecordRow(row.decision_id, row.tenant, row.record, row.sealed, *link)
-        )
+        parts = (row.decision_id, row.tenant, row.record, row.sealed)
+        record = row_to_record(RecordRow(*parts, *link))
     except StorageError as error:
         return error.problem
     if not record.seal_holds:
@@ -227,11 +220,8 @@ class _HeadsDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 def heads_document(heads: Iterable[ChainHead], created_at: str) -> dict[str, Any]:
     """Return heads as plain JSON, for a file outside the store."""
-    return {
-        "schema_version": HEADS_SCHEMA,
-        "created_at": created_at,
-        "heads": [head._asdict() for head in heads],
-    }
+    plain = [head._asdict() for head in heads]
+    return {"schema_version": HEADS_SCHEMA, "created_at": created_at, "heads": plain}
 
 
 def read_heads(document: object) -> list[ChainHead]:
