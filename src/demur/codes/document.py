@@ -79,9 +79,8 @@ def _word_reader(words: type[StrEnum]) -> _Read:
     def read(value: object) -> StrEnum:
         if not isinstance(value, str) or value not in known:
             hint = did_you_mean(value, known) if isinstance(value, str) else None
-            raise RegistryFieldError(
-                f"unknown value {show_value(value)}", hint or f"one of {', '.join(known)}"
-            )
+            hint = hint or f"one of {', '.join(known)}"
+            raise RegistryFieldError(f"unknown value {show_value(value)}", hint)
         return words(value)
 
     return read
@@ -181,23 +180,18 @@ class RegistryDocument(NamedTuple):
 _CODE_KEY = re.compile(r'"code"\s*:\s*"([^"\\\n]*)"')
 
 
-def _lines_of_codes(text: str) -> dict[str, list[int]]:
-    """Return the line numbers of each `code`, for error messages."""
-    lines: dict[str, list[int]] = {}
-    line, position = 1, 0
-    for found in _CODE_KEY.finditer(text):
-        line += text.count("\n", position, found.start())
-        position = found.start()
-        lines.setdefault(found[1], []).append(line)
-    return lines
-
-
 class _RegistryReader:
     """Collects every problem of one file instead of stopping at the first."""
 
     def __init__(self, where: str, text: str) -> None:
         self.where = where
-        self.lines = _lines_of_codes(text)
+        lines: dict[str, list[int]] = {}
+        line, position = 1, 0
+        for found in _CODE_KEY.finditer(text):
+            line += text.count("\n", position, found.start())
+            position = found.start()
+            lines.setdefault(found[1], []).append(line)
+        self.lines = lines
         self.problems: list[Problem] = []
 
     def report(self, place: str, problem: str, help_text: str | None = None) -> None:
@@ -279,12 +273,9 @@ def _build_document(reader: _RegistryReader, raw: object) -> RegistryDocument:
     if not isinstance(raw, dict):
         raise RegistryError("a registry is a JSON object", where=where)
     if raw.get("schema_version") != SCHEMA_VERSION:
-        shown = show_value(raw.get("schema_version"))
-        raise RegistryError(
-            f"unknown schema version {shown}",
-            where=f"{where}: schema_version",
-            help=f"this reads `{SCHEMA_VERSION}`",
-        )
+        problem = f"unknown schema version {show_value(raw.get('schema_version'))}"
+        help_text = f"this reads `{SCHEMA_VERSION}`"
+        raise RegistryError(problem, where=f"{where}: schema_version", help=help_text)
     known = ("schema_version", *FILE_FIELDS, "codes")
     for name in raw:
         if name not in known:
@@ -300,23 +291,18 @@ def _build_document(reader: _RegistryReader, raw: object) -> RegistryDocument:
     if not isinstance(codes, list):
         reader.report(f"{where}: codes", f"must be a list of entries, not {show_value(codes)}")
         codes = []
-    rows = tuple(
-        row
-        for index, item in enumerate(codes)
-        if (row := _read_row(reader, index, item)) is not None
-    )
-    return RegistryDocument(where=where, rows=rows, **head)
+    rows = (_read_row(reader, index, item) for index, item in enumerate(codes))
+    return RegistryDocument(where=where, rows=tuple(filter(None, rows)), **head)
 
 
 def _read_row(reader: _RegistryReader, index: int, item: object) -> RegistryRow | None:
+    place = f"{reader.where}: codes[{index}]"
     if not isinstance(item, dict):
-        reader.report(
-            f"{reader.where}: codes[{index}]", f"must be an object, not {show_value(item)}"
-        )
+        reader.report(place, f"must be an object, not {show_value(item)}")
         return None
     code = item.get("code")
     if not isinstance(code, str) or not code.strip():
-        reader.report(f"{reader.where}: codes[{index}]", "an entry needs a `code`")
+        reader.report(place, "an entry needs a `code`")
         return None
     place = reader.locate_entry(code)
     return RegistryRow(place, reader.check_fields(place, item))

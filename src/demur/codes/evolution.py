@@ -68,21 +68,17 @@ def compare_registries(old: RegistryDocument, new: RegistryDocument) -> Evolutio
         RegistryError: The files belong to different domains.
     """
     if old.domain != new.domain:
-        raise RegistryError(
-            f"`{old.domain or 'core'}` and `{new.domain or 'core'}` are different registries",
-            where=new.where,
-            help="compare two versions of one registry",
-        )
+        problem = f"`{old.domain or 'core'}` and `{new.domain or 'core'}` are different registries"
+        raise RegistryError(problem, where=new.where, help="compare two versions of one registry")
     before, after = _entry_fields(old), _entry_fields(new)
-    changes = [
-        *_code_changes(before, after),
-        *_phrase_changes(_phrase_owners(old, before), _phrase_owners(new, after)),
-    ]
+    changes = [*_code_changes(before, after)]
+    changes += _phrase_changes(_phrase_owners(old, before), _phrase_owners(new, after))
     changes.sort(key=lambda change: (-change.level, change.subject, change.text))
     return Evolution(old.version, new.version, tuple(changes))
 
 
 _Fields = Mapping[str, Any]
+_Changes = Iterator[RegistryChange]
 
 
 def _entry_fields(document: RegistryDocument) -> dict[str, _Fields]:
@@ -94,12 +90,8 @@ def _entry_fields(document: RegistryDocument) -> dict[str, _Fields]:
         return {row.code: row.fields for row in document.rows}
     core = Registry(read_document(CORE_PATH))
     parents = {row.code: core.get(str(row.fields.get("parent"))) for row in document.rows}
-    return {
-        row.code: row.fields
-        if (parent := parents[row.code]) is None
-        else inherit_fields(row, parent)
-        for row in document.rows
-    }
+    rows = ((row, parents[row.code]) for row in document.rows)
+    return {row.code: inherit_fields(row, top) if top else row.fields for row, top in rows}
 
 
 def _phrase_owners(document: RegistryDocument, entries: Mapping[str, _Fields]) -> dict[str, str]:
@@ -109,13 +101,10 @@ def _phrase_owners(document: RegistryDocument, entries: Mapping[str, _Fields]) -
     return owners
 
 
-def _code_changes(
-    before: Mapping[str, _Fields], after: Mapping[str, _Fields]
-) -> Iterator[RegistryChange]:
+def _code_changes(before: Mapping[str, _Fields], after: Mapping[str, _Fields]) -> _Changes:
     for code in sorted(before.keys() - after.keys()):
-        yield RegistryChange(
-            ChangeLevel.REFUSED, code, "deleted; deprecate it instead, codes are for ever"
-        )
+        text = "deleted; deprecate it instead, codes are for ever"
+        yield RegistryChange(ChangeLevel.REFUSED, code, text)
     for code in sorted(after.keys() - before.keys()):
         yield RegistryChange(ChangeLevel.MINOR, code, "added")
     for code in sorted(before.keys() & after.keys()):
@@ -126,9 +115,7 @@ def _code_changes(
                 yield RegistryChange(level, code, f"{field}: {text}")
 
 
-def _phrase_changes(
-    before: Mapping[str, str], after: Mapping[str, str]
-) -> Iterator[RegistryChange]:
+def _phrase_changes(before: Mapping[str, str], after: Mapping[str, str]) -> _Changes:
     for phrase, code in sorted(before.items()):
         if phrase not in after:
             yield RegistryChange(ChangeLevel.MAJOR, code, f"aliases: `{phrase}` removed")
@@ -170,8 +157,7 @@ def _judge_field(field: str, old: Any, new: Any) -> tuple[ChangeLevel, str]:
     elif field == "refusal_class":
         level, text = ChangeLevel.REFUSED, f"{text}, which loosens it; add a new code instead"
     elif field == "obligations" and (lost := [duty for duty in old if duty not in new]):
-        level = ChangeLevel.REFUSED
-        text = f"drops {', '.join(lost)}; a duty is never taken back"
+        level, text = ChangeLevel.REFUSED, f"drops {', '.join(lost)}; a duty is never taken back"
     return level, text
 
 

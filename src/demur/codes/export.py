@@ -82,7 +82,12 @@ def _page_sections(writer: _PageWriter) -> Iterator[tuple[str, str]]:
     yield "When it appears", markdown_prose(entry.description, writer.code_address)
     yield "What to do", " ".join(describe_next_step(entry))
     yield "Evidence", _evidence_table(entry)
-    yield "Examples", _example_blocks(entry)
+    parts: list[str] = []
+    if entry.examples.refuse:
+        parts += ("Refused:", markdown_fence(entry.examples.refuse))
+    if entry.examples.allow:
+        parts += ("Allowed, however alike it looks:", markdown_fence(entry.examples.allow))
+    yield "Examples", "\n\n".join(parts)
     yield "Legacy phrases", _phrase_list(writer)
     yield "In other taxonomies", _reference_list(entry)
 
@@ -96,7 +101,9 @@ def _fact_rows(writer: _PageWriter) -> Iterator[tuple[str, str]]:
         yield "Retry scope", words("Retry scope", entry.retry_scope)
     else:
         yield "Effect", words("Effect", entry.effect)
-    yield "Severity", f"{words('Severity', entry.severity)}: {_severity_meaning(entry)}"
+    meaning = SEVERITY_MEANING[entry.severity]
+    meaning = meaning[0].lower() + meaning[1:].rstrip(".")
+    yield "Severity", f"{words('Severity', entry.severity)}: {meaning}"
     yield "Decided", "yes" if entry.decided else "no, the check could not be made"
     yield "Lifted by grants", words("Grant kind", *entry.grants)
     yield "Obligations", words("Obligation", *entry.obligations)
@@ -110,27 +117,11 @@ def _fact_rows(writer: _PageWriter) -> Iterator[tuple[str, str]]:
     yield "Replacement", writer.link_code(entry.replacement) if entry.replacement else ""
 
 
-def _severity_meaning(entry: Entry) -> str:
-    meaning = SEVERITY_MEANING[entry.severity]
-    return meaning[0].lower() + meaning[1:].rstrip(".")
-
-
 def _evidence_table(entry: Entry) -> str:
     if not entry.evidence:
         return ""
-    rows = (
-        (markdown_code(key), markdown_prose(meaning)) for key, meaning in entry.evidence.items()
-    )
+    rows = ((markdown_code(key), markdown_prose(text)) for key, text in entry.evidence.items())
     return markdown_table(("Key", "Meaning"), rows)
-
-
-def _example_blocks(entry: Entry) -> str:
-    parts: list[str] = []
-    if entry.examples.refuse:
-        parts += ("Refused:", markdown_fence(entry.examples.refuse))
-    if entry.examples.allow:
-        parts += ("Allowed, however alike it looks:", markdown_fence(entry.examples.allow))
-    return "\n\n".join(parts)
 
 
 def _phrase_list(writer: _PageWriter) -> str:
@@ -162,14 +153,9 @@ def render_markdown(registry: Registry) -> str:
     """Return one document: the index, then a section for each code."""
     links = PageLinks(_anchor_link)
     sections = (render_page(entry, registry, links, level=2) for entry in registry)
-    parts = [
-        GENERATED_COMMENT,
-        "# Reason codes",
-        INDEX_INTRO,
-        *family_tables(registry, _anchor_link, "**{}**"),
-        *sections,
-    ]
-    return "\n\n".join(parts) + "\n"
+    tables = family_tables(registry, _anchor_link, "**{}**")
+    head = (GENERATED_COMMENT, "# Reason codes", INDEX_INTRO)
+    return "\n\n".join([*head, *tables, *sections]) + "\n"
 
 
 def _anchor_link(name: str) -> str:

@@ -58,9 +58,7 @@ _GO_WORDS: tuple[tuple[str, type[StrEnum], Mapping[Any, str]], ...] = (
     ("Scope", RetryScope, RETRY_SCOPE_MEANING),
     ("Severity", Severity, SEVERITY_MEANING),
 )
-_TS_FIELDS = (
-    *("title", "refusal_class", "advice", "retry_scope", "severity", "decided", "deprecated"),
-)
+_SHOWN = ("title", "refusal_class", "advice", "retry_scope", "severity", "decided", "deprecated")
 _TS_IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
@@ -72,7 +70,7 @@ def _fill_template(language: str, **parts: str) -> str:
 
 def render_go(registry: Registry) -> str:
     """Return package `reasoncodes`, formatted as gofmt does."""
-    words = {_go_word_name(kind, word) for kind, members, _ in _GO_WORDS for word in members}
+    words = {_go_name(kind, word) for kind, members, _ in _GO_WORDS for word in members}
     kinds = {"Code", "Info", "Lookup", "All", "Registry", *(kind for kind, *_ in _GO_WORDS)}
     names = distinct_names((entry.code for entry in registry), camel_name, kinds | words)
     rows = (", ".join(_go_fields(entry, names)) for entry in registry)
@@ -94,15 +92,13 @@ def _go_string(value: str) -> str:
     return f'"{"".join(map(escape, value))}"'
 
 
-def _go_word_name(kind: str, word: str) -> str:
+def _go_name(kind: str, word: str) -> str:
     return kind + camel_name(word)
 
 
 def _go_word_constants(kind: str, members: Iterable[str], meaning: Mapping[Any, str]) -> str:
-    blocks = (
-        f"\t// {meaning[word]}\n\t{_go_word_name(kind, word)} {kind} = {_go_string(word)}\n"
-        for word in members
-    )
+    names = ((word, _go_name(kind, word)) for word in members)
+    blocks = (f"\t// {meaning[w]}\n\t{n} {kind} = {_go_string(w)}\n" for w, n in names)
     return "const (\n" + "\n".join(blocks) + ")\n\n"
 
 
@@ -124,7 +120,7 @@ def _go_fields(entry: Entry, names: Mapping[str, str]) -> Iterator[str]:
         ("Severity", "Severity", entry.severity),
     ):
         if word:
-            yield f"{field}: {_go_word_name(kind, word)}"
+            yield f"{field}: {_go_name(kind, word)}"
     for field, holds in (("Decided", entry.decided), ("Deprecated", entry.deprecated)):
         if holds:
             yield f"{field}: true"
@@ -136,7 +132,10 @@ def _go_fields(entry: Entry, names: Mapping[str, str]) -> Iterator[str]:
 def render_typescript(registry: Registry) -> str:
     """Return a module that has no imports and needs only ES5."""
     names = distinct_names((entry.code for entry in registry), constant_name)
-    unions = (_ts_union(words.__name__, question, words) for _, words, question, _ in VOCABULARIES)
+    unions = []
+    for _, kind, question, _ in VOCABULARIES:
+        members = "".join(f"\n  | {_ts_literal(word)}" for word in kind)
+        unions.append(f"/** {question} */\nexport type {kind.__name__} ={members};\n")
     return _fill_template(
         "typescript",
         registry=_ts_literal(registry.label),
@@ -150,14 +149,9 @@ def _ts_literal(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _ts_union(name: str, question: str, words: Iterable[str]) -> str:
-    members = "".join(f"\n  | {_ts_literal(word)}" for word in words)
-    return f"/** {question} */\nexport type {name} ={members};\n"
-
-
 def _ts_entry(entry: Entry) -> str:
     key = entry.code if _TS_IDENTIFIER.match(entry.code) else _ts_literal(entry.code)
-    fields = ", ".join(f"{name}: {_ts_literal(getattr(entry, name))}" for name in _TS_FIELDS)
+    fields = ", ".join(f"{name}: {_ts_literal(getattr(entry, name))}" for name in _SHOWN)
     return f"{_ts_comment(entry)}  {key}: {{ {fields} }},\n"
 
 

@@ -18,13 +18,9 @@ from demur.source.schema import as_json
 
 def render_json(registry: Registry) -> str:
     """Return all entries and legacy phrases as JSON, for programs that do not run Python."""
-    return as_json(
-        {
-            "registry": registry.label,
-            "phrases": dict(sorted(registry.phrases.items())),
-            "codes": [entry.as_json() for entry in registry],
-        }
-    )
+    phrases = dict(sorted(registry.phrases.items()))
+    codes = [entry.as_json() for entry in registry]
+    return as_json({"registry": registry.label, "phrases": phrases, "codes": codes})
 
 
 CSV_COLUMNS = (
@@ -45,19 +41,13 @@ def render_csv(registry: Registry) -> str:
 
 
 def _csv_cell(value: object) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return str(value).lower()
-        case tuple():
-            return " ".join(value)
-    return str(value)
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_SARIF_SCHEMA = (
-    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-)
+_OASIS = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas"
+_SARIF_SCHEMA = f"{_OASIS}/sarif-schema-2.1.0.json"
 _TAXONOMY_NAME = "demur reason codes"
 _SARIF_LEVELS: Mapping[Severity, str] = {
     Severity.INFO: "none",
@@ -131,14 +121,10 @@ def _sarif_relationship(target: str, taxonomy: str, index: int, kind: str) -> di
 
 
 def _public_taxonomy(other: Taxonomy) -> dict[str, Any]:
-    return {
-        "name": other.title,
-        "version": other.version,
-        "shortDescription": {"text": f"{other.title}, the entries that reason codes refer to."},
-        "taxa": [
-            {"id": name, "shortDescription": {"text": title}} for name, title in other.ids.items()
-        ],
-    }
+    about = f"{other.title}, the entries that reason codes refer to."
+    taxa = [{"id": name, "shortDescription": {"text": text}} for name, text in other.ids.items()]
+    head = {"name": other.title, "version": other.version, "shortDescription": {"text": about}}
+    return {**head, "taxa": taxa}
 
 
 _REFUSAL = Path(__file__).with_name("refusal.v1.json")

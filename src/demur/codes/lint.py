@@ -53,7 +53,12 @@ def lint_paths(paths: Iterable[Path | str], registry: Registry) -> list[CodeMisu
         raise InputTypeError.wrong_type("paths", "a list of paths", paths)
     named = [Path(path) for path in paths]
     for path in named:
-        _require_path(path)
+        try:
+            path.stat()
+        except OSError as error:
+            raise InputError(str(error.strerror).lower(), where=str(path)) from error
+        except ValueError as error:
+            raise InputError("not a path", where=str(path)) from error
     files: dict[Path, Path] = {}
     found: list[CodeMisuse] = []
     for path in named:
@@ -85,24 +90,13 @@ def _lint_file(file: Path, registry: Registry) -> list[CodeMisuse]:
     return lint_source(str(file), source, registry)
 
 
-def _require_path(path: Path) -> None:
-    try:
-        path.stat()
-    except OSError as error:
-        raise InputError(str(error.strerror).lower(), where=str(path)) from error
-    except ValueError as error:
-        raise InputError("not a path", where=str(path)) from error
-
-
 def _walk_files(path: Path, problems: list[CodeMisuse]) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
     walk = os.walk(path, onerror=lambda error: problems.append(_report_unreadable(path, error)))
     for folder, folders, names in walk:
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and name not in _SKIPPED
-        )
+        folders[:] = sorted(name for name in folders if name[0] != "." and name not in _SKIPPED)
         for name in sorted(names):
             file = Path(folder, name)
             if name.endswith((*_PYTHON, *_YAML)) and not _is_special(file):
@@ -124,15 +118,8 @@ def _report_unreadable(path: Path, error: OSError) -> CodeMisuse:
 
 def _make_misuse(path: str, diagnostic: LocatedDiagnostic) -> CodeMisuse:
     rule = CODE_RULES[diagnostic.rule]
-    return CodeMisuse(
-        path,
-        diagnostic.line,
-        diagnostic.column,
-        rule.id,
-        rule.level,
-        diagnostic.message,
-        diagnostic.help,
-    )
+    line, column, _, message, advice, _ = diagnostic
+    return CodeMisuse(path, line, column, rule.id, rule.level, message, advice)
 
 
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -142,17 +129,12 @@ _RULE_INDEXES = {rule: index for index, rule in enumerate(CODE_RULES)}
 def lint_to_sarif(usages: Iterable[CodeMisuse]) -> dict[str, object]:
     """Return the usages as a SARIF log of one run, with every rule described."""
     rules = [_sarif_rule(rule) for rule in CODE_RULES.values()]
-    return {
-        "$schema": _SARIF_SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {"driver": {"name": "demur codes lint", "rules": rules}},
-                "columnKind": "unicodeCodePoints",
-                "results": [_sarif_result(usage) for usage in usages],
-            }
-        ],
+    run = {
+        "tool": {"driver": {"name": "demur codes lint", "rules": rules}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_sarif_result(usage) for usage in usages],
     }
+    return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
 def _sarif_rule(rule: CodeLintRule) -> dict[str, object]:
@@ -167,19 +149,13 @@ def _sarif_rule(rule: CodeLintRule) -> dict[str, object]:
 
 def _sarif_result(usage: CodeMisuse) -> dict[str, object]:
     region = {"startLine": usage.line, "startColumn": usage.column}
+    place = {"artifactLocation": {"uri": _relative_uri(usage.path)}, "region": region}
     return {
         "ruleId": usage.rule,
         "ruleIndex": _RULE_INDEXES[usage.rule],
         "level": usage.severity,
         "message": {"text": f"{usage.message}\nhelp: {usage.help}"},
-        "locations": [
-            {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": _relative_uri(usage.path)},
-                    "region": region,
-                }
-            }
-        ],
+        "locations": [{"physicalLocation": place}],
     }
 
 

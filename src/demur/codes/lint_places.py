@@ -29,16 +29,13 @@ class DemurImports:
         self._everything = False
         for node in nodes:
             if isinstance(node, ast.Import):
-                self._bind_module(node)
+                for alias in node.names:
+                    if f"{alias.name}.".startswith(_INSIDE):
+                        # `import demur.codes` binds `demur`; with `as` it binds the whole path.
+                        bound = (alias.asname, alias.name) if alias.asname else (_ROOT, _ROOT)
+                        self._known[bound[0]] = bound[1]
             elif isinstance(node, ast.ImportFrom):
                 self._bind_members(node)
-
-    def _bind_module(self, node: ast.Import) -> None:
-        for alias in node.names:
-            if f"{alias.name}.".startswith(_INSIDE):
-                # `import demur.codes` binds `demur`; with `as` it binds the whole path.
-                bound = (alias.asname, alias.name) if alias.asname else (_ROOT, _ROOT)
-                self._known[bound[0]] = bound[1]
 
     def _bind_members(self, node: ast.ImportFrom) -> None:
         if node.level or not f"{node.module}.".startswith(_INSIDE):
@@ -63,20 +60,16 @@ class DemurImports:
         return None if root is None else ".".join([root, *reversed(parts)])
 
 
+_NAMED = PlaceKind(PlaceCertainty.NAMED)
 _BY_NAME = {
     "codes": PlaceKind(PlaceCertainty.LIKELY),
-    "default_reason_code": PlaceKind(PlaceCertainty.NAMED),
-    "reason_code": PlaceKind(PlaceCertainty.NAMED),
-    "reason_codes": PlaceKind(PlaceCertainty.NAMED),
-    "resolved_codes": PlaceKind(PlaceCertainty.NAMED, emits=False),
+    **dict.fromkeys(("default_reason_code", "reason_code", "reason_codes"), _NAMED),
+    "resolved_codes": _NAMED._replace(emits=False),
 }
+# The position of the code among the arguments.
 _ARGUMENT = {
-    "ReasonCode": 0,
-    "Refusal.from_code": 0,
-    "classify": 1,
-    "explain": 0,
-    "format_refusal": 0,
-    "make_decision": 1,
+    **dict.fromkeys(("ReasonCode", "Refusal.from_code", "explain", "format_refusal"), 0),
+    **dict.fromkeys(("classify", "make_decision"), 1),
 }
 _LOOKS_UP = frozenset({"Grant", "ReasonCode", "explain", "sign_grant"})
 _COLLECTS = frozenset({"add", "append", "extend", "insert", "update"})
@@ -142,7 +135,7 @@ def _foreign_call_places(node: ast.Call) -> Iterator[CodePlace]:
         yield from _named_place(keyword.arg, keyword.value)
     # A helper of the same name is most likely a copy of ours or a wrapper.
     if _target_name(node.func) == "format_refusal":
-        yield from _argument_place(node, 0, PlaceKind(PlaceCertainty.NAMED))
+        yield from _argument_place(node, 0, _NAMED)
     if isinstance(node.func, ast.Attribute) and node.func.attr in _COLLECTS:
         for argument in node.args:
             yield from _named_place(_target_name(node.func.value), argument)

@@ -49,9 +49,8 @@ class _NameFlow(NamedTuple):
 def find_read_only(nodes: Iterable[ast.AST]) -> frozenset[int]:
     """Return the ids of nodes that are only compared with, searched for or looked up."""
     every = tuple(nodes)
-    direct = {
-        id(part) for node in every for value in _read_values(node) for part in _spread_parts(value)
-    }
+    values = (value for node in every for value in _read_values(node))
+    direct = {id(part) for value in values for part in _spread_parts(value)}
     flow = _trace_names(every)
     quiet = _quiet_names(flow, direct)
     return frozenset(direct | {part for part, names in flow.names.items() if names <= quiet})
@@ -132,14 +131,8 @@ def _quiet_names(flow: _NameFlow, direct: set[int]) -> set[str]:
     """Return the names that are only read from, or only assigned to other such names."""
     quiet = {name for name, uses in flow.uses.items() if uses}
     while True:
-        loud = {
-            name
-            for name in quiet
-            if not all(
-                use in direct or (use in flow.names and flow.names[use] <= quiet)
-                for use in flow.uses[name]
-            )
-        }
+        still = direct | {part for part, names in flow.names.items() if names <= quiet}
+        loud = {name for name in quiet if not flow.uses[name] <= still}
         if not loud:
             return quiet
         quiet -= loud
@@ -160,11 +153,8 @@ def check_python(source: bytes, registry: Registry) -> list[LocatedDiagnostic]:
     if not _RELEVANT.search(text):
         return []
     try:
-        return list(
-            apply_suppressions(
-                _PythonLinter(text, tree, registry).find_problems(), _python_comments(text)
-            )
-        )
+        found = _PythonLinter(text, tree, registry).find_problems()
+        return list(apply_suppressions(found, _python_comments(text)))
     except RecursionError:
         return [unreadable_file("nested too deep to look for codes")]
 
@@ -217,7 +207,12 @@ class _PythonLinter:
     def find_problems(self) -> Iterator[LocatedDiagnostic]:
         """Yield every problem. One that is found in two ways is yielded twice."""
         yield from self._check_codes()
-        yield from self._check_raw_strings()
+        quiet = self._read_only | _docstrings_and_parts(self._nodes)
+        rule = CODE_RULES["raw-refusal-string"]
+        for node in self._nodes:
+            if id(node) not in quiet and (written := _written_line(node)) is not None:
+                message = f"refusal line written by hand: {quote_text(self._source_text(written))}"
+                yield self._locate_diagnostic(written, CodeDiagnostic(rule.id, message, rule.help))
 
     def _check_codes(self) -> Iterator[LocatedDiagnostic]:
         seen: set[int] = set()
@@ -247,25 +242,14 @@ class _PythonLinter:
         constants = _built_constants(node)
         if constants is not None and place.expects_built(constants):
             rule = CODE_RULES["dynamic-code"]
-            yield CodeDiagnostic(
-                rule.id, f"code built at run time: {quote_text(self._source_text(node))}", rule.help
-            )
-
-    def _check_raw_strings(self) -> Iterator[LocatedDiagnostic]:
-        quiet = self._read_only | _docstrings_and_parts(self._nodes)
-        rule = CODE_RULES["raw-refusal-string"]
-        for node in self._nodes:
-            if id(node) not in quiet and (written := _written_line(node)) is not None:
-                message = f"refusal line written by hand: {quote_text(self._source_text(written))}"
-                yield self._locate_diagnostic(written, CodeDiagnostic(rule.id, message, rule.help))
+            message = f"code built at run time: {quote_text(self._source_text(node))}"
+            yield CodeDiagnostic(rule.id, message, rule.help)
 
     def _locate_diagnostic(self, node: ast.expr, diagnostic: CodeDiagnostic) -> LocatedDiagnostic:
         line = self._lines[node.lineno - 1]
         column = len(line.encode()[: node.col_offset].decode()) + 1
         last = node.end_lineno or node.lineno
-        return LocatedDiagnostic(
-            node.lineno, column, diagnostic.rule, diagnostic.message, diagnostic.help, last
-        )
+        return LocatedDiagnostic(node.lineno, column, *diagnostic, last)
 
     def _source_text(self, node: ast.expr) -> str:
         """Return the source text of the node on its first line."""

@@ -107,9 +107,8 @@ class LocatedDiagnostic(NamedTuple):
 def unreadable_file(problem: str, line: int = 1, column: int = 1) -> LocatedDiagnostic:
     """Return the diagnostic for an unreadable file, at the place where reading failed."""
     rule = CODE_RULES["unreadable"]
-    return LocatedDiagnostic(
-        line, column, rule.id, _shorten_line(problem, _MAX_PROBLEM_LENGTH), rule.help, line
-    )
+    message = _shorten_line(problem, _MAX_PROBLEM_LENGTH)
+    return LocatedDiagnostic(line, column, rule.id, message, rule.help, line)
 
 
 def quote_text(text: str) -> str:
@@ -135,9 +134,8 @@ def _check_registered(entry: Entry, registry: Registry) -> Iterator[CodeDiagnost
     if entry.deprecated:
         rule = CODE_RULES["deprecated-code"]
         advice = f"use `{entry.replacement}`" if entry.replacement else rule.help
-        yield CodeDiagnostic(
-            rule.id, f"`{entry.code}` is deprecated since {entry.deprecated_since}", advice
-        )
+        message = f"`{entry.code}` is deprecated since {entry.deprecated_since}"
+        yield CodeDiagnostic(rule.id, message, advice)
     narrower = [child.code for child in registry.children(entry.code) if not child.deprecated]
     if len(narrower) >= _MIN_CHILDREN:
         some = ", ".join(f"`{code}`" for code in narrower[:_MIN_CHILDREN])
@@ -157,7 +155,9 @@ def _check_unregistered(text: str, registry: Registry) -> CodeDiagnostic:
         message = f"a code must not hold a value: {quote_text(text)}"
     else:
         message = f"{problem}: {quote_text(text)}"
-    hint = _suggest_code(text, registry)
+    hint = did_you_mean(text, (entry.code for entry in registry if not entry.deprecated))
+    if hint is None and (meant := registry.code_of_phrase(text)):
+        hint = f"did you mean `{meant}`?"
     return CodeDiagnostic(rule.id, message, f"{hint} {rule.help}" if hint else rule.help)
 
 
@@ -169,13 +169,6 @@ def _rule_of(text: str, problem: NameProblem | None) -> str:
     rule = _RULE_OF_PROBLEM.get(problem, "unregistered-code")
     measured = rule == "numeric-code" and _MEASURED.search(local_name(text))
     return "dynamic-code" if measured else rule
-
-
-def _suggest_code(text: str, registry: Registry) -> str | None:
-    hint = did_you_mean(text, (entry.code for entry in registry if not entry.deprecated))
-    if hint is None and (meant := registry.code_of_phrase(text)):
-        return f"did you mean `{meant}`?"
-    return hint
 
 
 SUPPRESSION_MARKER = "demur:"
@@ -224,14 +217,10 @@ def _parse_allowances(comment: SourceComment) -> Iterator[_Allowance]:
 
 
 def _check_allowance(allowance: _Allowance) -> Iterator[LocatedDiagnostic]:
-    if not allowance.rules:
-        yield _bad_suppression(
-            allowance, "a suppression names no rule", CODE_RULES["bare-suppression"].help
-        )
-    elif not allowance.reason:
-        yield _bad_suppression(
-            allowance, "a suppression needs a reason", CODE_RULES["bare-suppression"].help
-        )
+    if not allowance.rules or not allowance.reason:
+        problem = "needs a reason" if allowance.rules else "names no rule"
+        advice = CODE_RULES["bare-suppression"].help
+        yield _bad_suppression(allowance, f"a suppression {problem}", advice)
     for name in allowance.rules:
         if name not in CODE_RULES or name in _NEVER_SILENT:
             known = CODE_RULES.keys() - _NEVER_SILENT

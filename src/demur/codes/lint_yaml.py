@@ -93,9 +93,8 @@ def _check_mapping(node: yaml.MappingNode, registry: Registry) -> Iterator[Locat
         name = (key.tag, key.value)
         if name in lines:
             message = f"the key {quote_text(key.value)} appears twice: also in line {lines[name]}"
-            yield _locate_node(
-                key, CodeDiagnostic("duplicate-key", message, CODE_RULES["duplicate-key"].help)
-            )
+            rule = CODE_RULES["duplicate-key"]
+            yield _locate_node(key, CodeDiagnostic(rule.id, message, rule.help))
         lines.setdefault(name, key.start_mark.line + 1)
         if key.value in CODE_KEYS:
             for item in value.value if isinstance(value, yaml.SequenceNode) else [value]:
@@ -109,9 +108,7 @@ def _locate_node(node: yaml.ScalarNode, diagnostic: CodeDiagnostic) -> LocatedDi
     line, column = node.start_mark.line + 1, node.start_mark.column + 1
     # A block scalar ends at the next node; only its first line can have a comment.
     last = line if node.style in _BLOCKS else node.end_mark.line + 1
-    return LocatedDiagnostic(
-        line, column, diagnostic.rule, diagnostic.message, diagnostic.help, last
-    )
+    return LocatedDiagnostic(line, column, *diagnostic, last)
 
 
 def _yaml_comments(text: str) -> Iterator[SourceComment]:

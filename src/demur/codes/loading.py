@@ -104,8 +104,7 @@ def _folder_declares_registry(folder: Path) -> bool:
 def _read_entry_point(point: "EntryPoint") -> RegistryDocument:
     try:
         target = point.load()
-        path = target() if callable(target) else target
-        return read_document(Path(path))
+        return read_document(Path(target() if callable(target) else target))
     except RegistryError:
         raise
     # Importing a package may raise anything; the error must name the package.

@@ -87,9 +87,8 @@ def describe_class(entry: Entry) -> str:
     """Return whether the refusal can be lifted, in one sentence."""
     if not entry.decided:
         return _UNDECIDED
-    return (
-        CLASS_MEANING[entry.refusal_class] if entry.refusal_class else EFFECT_MEANING[entry.effect]
-    )
+    kind = entry.refusal_class
+    return CLASS_MEANING[kind] if kind else EFFECT_MEANING[entry.effect]
 
 
 def describe_next_step(entry: Entry) -> tuple[str, ...]:
@@ -103,10 +102,8 @@ def describe_next_step(entry: Entry) -> tuple[str, ...]:
         kinds = " or ".join(f"`{kind}`" for kind in entry.grants)
         sentences.append(f"A grant of kind {kinds} lifts the block.")
     sentences.append(RETRY_SCOPE_MEANING[entry.retry_scope])
-    sentences += (
-        f"Lifted or not, {_lower_first(OBLIGATION_MEANING[duty])}" for duty in entry.obligations
-    )
-    return tuple(sentences)
+    duties = (_lower_first(OBLIGATION_MEANING[duty]) for duty in entry.obligations)
+    return (*sentences, *(f"Lifted or not, {duty}" for duty in duties))
 
 
 def describe_replacement(entry: Entry) -> str | None:
@@ -196,10 +193,8 @@ def explanation_sections(entry: Entry, registry: Registry) -> tuple[ExplanationS
         *(("refused", text) for text in entry.examples.refuse[:_MAX_EXAMPLES]),
         *(("allowed", text) for text in entry.examples.allow[:_MAX_EXAMPLES]),
     )
-    elsewhere = tuple(
-        (each.id, ": ".join(filter(None, (each.taxonomy, each.title))))
-        for each in entry_references(entry)
-    )
+    named = entry_references(entry)
+    elsewhere = tuple((one.id, ": ".join(filter(None, (one.taxonomy, one.title)))) for one in named)
     details = (
         ExplanationSection("Evidence", rows=tuple(entry.evidence.items())),
         ExplanationSection("Examples", rows=examples),
@@ -215,6 +210,9 @@ def explanation_sections(entry: Entry, registry: Registry) -> tuple[ExplanationS
 
 
 def _fact_rows(entry: Entry, registry: Registry) -> Iterator[tuple[str, str]]:
+    phrases = [phrase for phrase, owner in registry.phrases.items() if owner == entry.code]
+    shown = ", ".join(f"`{phrase}`" for phrase in phrases[:_MAX_PHRASES])
+    more = len(phrases) - _MAX_PHRASES
     words = {
         "class": f"{entry.refusal_class}. {describe_class(entry)}" if entry.refusal_class else "",
         "effect": "" if entry.refusal_class else f"{entry.effect}. {describe_class(entry)}",
@@ -228,28 +226,21 @@ def _fact_rows(entry: Entry, registry: Registry) -> Iterator[tuple[str, str]]:
         "children": ", ".join(child.code for child in registry.children(entry.code)),
         "HTTP": str(entry.http),
         "since": f"{entry.since} ({entry.stability})",
-        "phrases": _phrase_summary(entry.code, registry),
+        "phrases": (f"{shown} and {more} more" if more > 0 else shown),
     }
     return ((name, value) for name, value in words.items() if value)
 
 
-def _phrase_summary(code: str, registry: Registry) -> str:
-    phrases = [phrase for phrase, owner in registry.phrases.items() if owner == code]
-    shown = ", ".join(f"`{phrase}`" for phrase in phrases[:_MAX_PHRASES])
-    more = len(phrases) - _MAX_PHRASES
-    return f"{shown} and {more} more" if more > 0 else shown
+_Wrap = Callable[[str, str], str]
+_Style = Callable[[str], str]
 
 
-def render_sections(
-    parts: Iterable[ExplanationSection], wrap: Callable[[str, str], str], head: Callable[[str], str]
-) -> str:
+def render_sections(parts: Iterable[ExplanationSection], wrap: _Wrap, head: _Style) -> str:
     """Return the sections as text; `wrap` fills a text at an indent, `head` styles a heading."""
     return "\n\n".join(_render_section(part, wrap, head) for part in parts)
 
 
-def _render_section(
-    part: ExplanationSection, wrap: Callable[[str, str], str], head: Callable[[str], str]
-) -> str:
+def _render_section(part: ExplanationSection, wrap: _Wrap, head: _Style) -> str:
     lines = [head(one_line(part.heading))]
     if part.prose:
         lines.append(wrap(one_line(" ".join(part.prose.split())), _INDENT))

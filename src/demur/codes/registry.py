@@ -20,13 +20,12 @@ from demur.source.item import did_you_mean
 
 REQUIRED_OF_ORGANISATIONS = ("code", "description", "parent", "since")
 
+_Entries = Mapping[str, Entry]
 _MIN_PHRASE_LENGTH = 6
 _MAX_PHRASE_LENGTH = 200
 _HARD_ADVICE = (
-    Advice.DO_NOT_RETRY,
-    Advice.CHANGE_REQUEST,
-    Advice.RESET_CONTEXT,
-    Advice.ESCALATE_OPERATOR,
+    *(Advice.DO_NOT_RETRY, Advice.CHANGE_REQUEST),
+    *(Advice.RESET_CONTEXT, Advice.ESCALATE_OPERATOR),
 )
 
 
@@ -47,9 +46,7 @@ def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def check_row(
-    row: RegistryRow, document: RegistryDocument, core: Mapping[str, Entry]
-) -> Iterator[Problem]:
+def check_row(row: RegistryRow, document: RegistryDocument, core: _Entries) -> Iterator[Problem]:
     """Yield the problems of an organisation's row, before inherited fields are filled in."""
     for name in REQUIRED_OF_ORGANISATIONS:
         if row.fields.get(name) is None:
@@ -176,6 +173,9 @@ class _RankedPhrase(NamedTuple):
     code: str
 
 
+_FragmentGroup = tuple[str, tuple[_RankedPhrase, ...]]
+
+
 class PhraseIndex:
     """Finds the code of a text by casefolded legacy phrases. Immutable; safe to share."""
 
@@ -202,9 +202,7 @@ class PhraseIndex:
         return None if best is None else best.code
 
 
-def _choose_fragments(
-    phrases: Sequence[_RankedPhrase],
-) -> list[tuple[str, tuple[_RankedPhrase, ...]]]:
+def _choose_fragments(phrases: Sequence[_RankedPhrase]) -> list[_FragmentGroup]:
     """Choose fragments greedily until each phrase is listed under exactly one."""
     holders: dict[str, list[_RankedPhrase]] = {}
     for phrase in phrases:
@@ -230,6 +228,7 @@ def _list_fragments(phrase: str) -> list[str]:
 
 
 CORE_PATH = Path(__file__).with_name("reason_codes.v1.json")
+_Sources = tuple[RegistryDocument, tuple[RegistryDocument, ...]]
 
 
 class Registry:
@@ -284,9 +283,8 @@ class Registry:
         if entry is None:
             hint = did_you_mean(code, self._entries)
             count = f"`demur codes list` shows all {len(self)}"
-            raise UnknownCodeError(
-                f"unknown reason code `{code[:80]}`", help=f"{hint} {count}" if hint else count
-            )
+            help_text = f"{hint} {count}" if hint else count
+            raise UnknownCodeError(f"unknown reason code `{code[:80]}`", help=help_text)
         return entry
 
     def get(self, code: str) -> Entry | None:
@@ -302,9 +300,7 @@ class Registry:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __reduce__(
-        self,
-    ) -> tuple[type["Registry"], tuple[RegistryDocument, tuple[RegistryDocument, ...]]]:
+    def __reduce__(self) -> tuple[type["Registry"], _Sources]:
         # Mapping proxies cannot be pickled; the documents can.
         return (type(self), self._sources)
 
@@ -312,7 +308,7 @@ class Registry:
         return f"<Registry {self.label}: {len(self)} codes>"
 
     @property
-    def documents(self) -> tuple[RegistryDocument, tuple[RegistryDocument, ...]]:
+    def documents(self) -> _Sources:
         """The documents of this registry: the core's, and those of organisations."""
         return self._sources
 
@@ -374,7 +370,7 @@ class _RegistryBuilder:
         self._add_phrases(core.phrases, core)
 
     def _add_organisation(
-        self, document: RegistryDocument, core: RegistryDocument, core_entries: Mapping[str, Entry]
+        self, document: RegistryDocument, core: RegistryDocument, core_entries: _Entries
     ) -> None:
         self.problems += check_document(document, core.version)
         if document.domain is not None:
@@ -409,8 +405,7 @@ class _RegistryBuilder:
             self._add_phrase(phrase, code, where)
 
     def _add_phrase(self, phrase: str, code: str, where: str) -> None:
-        folded = phrase.casefold()
-        owner = self.phrases.setdefault(folded, code)
+        owner = self.phrases.setdefault(phrase.casefold(), code)
         self.problems += check_phrase(phrase, where, None if owner == code else owner)
 
 
@@ -420,12 +415,9 @@ def inherit_fields(row: RegistryRow, parent: Entry) -> dict[str, Any]:
         "title": local_name(row.code).replace("_", " ").capitalize(),
         "stability": Stability.STABLE,
         "deprecated": False,
-        "deprecated_since": None,
-        "replacement": None,
+        **dict.fromkeys(("deprecated_since", "replacement")),
         "aliases": (),
-        "evidence": {},
-        "xref": {},
-        "examples": {},
+        **{name: {} for name in ("evidence", "xref", "examples")},
     }
     complete = {**parent._asdict(), **own, **row.fields}
     # Grants that lift the parent do not lift a child of another class.
