@@ -95,11 +95,8 @@ def _values_agree(want: Any, got: Any) -> bool:
 
 def unmatched_rules(policy: Policy, results: Iterable[CaseResult]) -> tuple[str, ...]:
     """Return the rules that matched in no case, shadow rules included."""
-    seen = {
-        rule_id
-        for result in results
-        for rule_id in (*result.evaluation.matched_rules, *result.evaluation.shadow_rules)
-    }
+    found = (result.evaluation for result in results)
+    seen = {name for one in found for name in (*one.matched_rules, *one.shadow_rules)}
     return tuple(rule.id for rule in policy.rules if rule.id not in seen)
 
 
@@ -175,7 +172,9 @@ class _CaseReader:
                 yield child.value
             else:
                 problem = f"the policy has no such rule in `{key}`: `{child.value}`"
-                child.report(problem, _suggest_rule(child.value, self._rules[key]))
+                rules = self._rules[key]
+                listed = f"one of {', '.join(rules)}" if 0 < len(rules) < 20 else None
+                child.report(problem, did_you_mean(child.value, rules) or listed)
 
 
 def _read_request(item: SourceItem | None) -> Mapping[str, Any]:
@@ -186,9 +185,3 @@ def _read_request(item: SourceItem | None) -> Mapping[str, Any]:
         item.report_key("findings", "a request holds no findings", help_text)
     fields = item.as_fields((*_REQUEST, "findings"), "`request`")
     return {key: child.plain_value for key, child in fields.items()}
-
-
-def _suggest_rule(given: str, rules: Sequence[str]) -> str | None:
-    """Return a suggestion for a rule id: the closest one, or all if there are few."""
-    listed = f"one of {', '.join(rules)}" if 0 < len(rules) < 20 else None
-    return did_you_mean(given, rules) or listed

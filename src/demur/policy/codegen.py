@@ -105,9 +105,8 @@ def _has_fast_path(condition: Condition, depth: int) -> bool:
             plain = operator in _SYMBOLS or operator in _PRESENCE
             return plain and not path.startswith("findings.")
         case All(parts) | AnyOf(parts):
-            return depth < _MAX_FAST_DEPTH and all(
-                _has_fast_path(part, depth + 1) for part in parts
-            )
+            inner = (_has_fast_path(part, depth + 1) for part in parts)
+            return depth < _MAX_FAST_DEPTH and all(inner)
         case _:
             # A negation does not hold either if its fact is missing.
             return False
@@ -184,6 +183,8 @@ _NOT = (3, 1, 2, 0)
 _ANY = ((0, 1, 2, 3), (1, 1, 1, 3), (2, 1, 2, 3), (3, 3, 3, 3))
 
 _Join = Callable[[str, str, "SourceNames"], str]
+_Facts = Mapping[str, Any]
+_Rates = Mapping[str, float]
 
 
 class RuleFunction(NamedTuple):
@@ -193,26 +194,19 @@ class RuleFunction(NamedTuple):
     judged, and the facts in the order of `paths`.
     """
 
-    call: Callable[
-        [Mapping[str, Any], Mapping[str, Any] | None], tuple[list[int], list[int], tuple[Any, ...]]
-    ]
+    call: Callable[[_Facts, _Facts | None], tuple[list[int], list[int], tuple[Any, ...]]]
     paths: tuple[str, ...]
 
 
-def write_rule_function(
-    conditions: Mapping[int, Condition], rates: Mapping[str, float]
-) -> RuleFunction:
+def write_rule_function(conditions: Mapping[int, Condition], rates: _Rates) -> RuleFunction:
     """Return the function that evaluates conditions, keyed by the indexes of their rules."""
     names = SourceNames({}, {}, [])
     for index, condition in conditions.items():
         names.lines.extend(_rule_lines(index, condition, names))
-    fetches = [
-        line for path, name in names.facts.items() for line in _fetch_lines(path, name, names)
-    ]
     source = [
         "def careful(request, findings):",
         "    matched = []; invalid = []",
-        *fetches,
+        *(line for fact in names.facts.items() for line in _fetch_lines(*fact, names)),
         *names.lines,
         f"    return matched, invalid, ({''.join(f'{name}, ' for name in names.facts.values())})",
         *write_fast_path(conditions, names),
@@ -248,9 +242,8 @@ def _usd_reader(rates: Mapping[str, float]) -> Callable[[Mapping[str, Any]], Any
         amount = action.get("amount") if action.__class__ is dict else None
         if amount.__class__ is dict and amount.get("currency") == "USD":
             value = amount.get("value")
-            if (
-                value.__class__ is int or value.__class__ is float
-            ) and 0 <= value <= _MAX_PLAIN_AMOUNT:
+            is_number = value.__class__ is int or value.__class__ is float
+            if value is not None and is_number and 0 <= value <= _MAX_PLAIN_AMOUNT:
                 return value
         return amount_in_usd(request, rates)
 
@@ -282,9 +275,9 @@ def _condition_source(condition: Condition, names: SourceNames) -> str:
         case Not(part):
             return f"NOT[{_condition_source(part, names)}]"
         case All(parts):
-            return (
-                _limit_depth(_join_parts(parts, names, _and_source), names) if parts else str(TRUE)
-            )
+            if not parts:
+                return str(TRUE)
+            return _limit_depth(_join_parts(parts, names, _and_source), names)
         case _:
             return _limit_depth(_join_parts(condition.parts, names, _or_source), names)
 
@@ -294,9 +287,8 @@ def _join_parts(parts: Sequence[Condition], names: SourceNames, join: _Join) -> 
     if len(parts) == 1:
         return _condition_source(parts[0], names)
     half = len(parts) // 2
-    return join(
-        _join_parts(parts[:half], names, join), _join_parts(parts[half:], names, join), names
-    )
+    left, right = (_join_parts(side, names, join) for side in (parts[:half], parts[half:]))
+    return join(left, right, names)
 
 
 def _and_source(left: str, right: str, names: SourceNames) -> str:
@@ -330,9 +322,5 @@ def _comparison_source(compare: Compare, names: SourceNames) -> str:
     operand = names.add_value(frozenset(compare.operand) if many else compare.operand)
     sample = compare.operand[0] if many else compare.operand
     test = f"({TRUE} if {fact} {symbol} {operand} else 0)"
-    if isinstance(sample, str):
-        return f"({test} if {fact}.__class__ is str else {slow})"
-    if isinstance(sample, bool):
-        return f"({test} if {fact}.__class__ is bool else {slow})"
-    plain = f"{fact}.__class__ is int or {fact}.__class__ is float and {fact} - {fact} == 0"
-    return f"({test} if {plain} else {slow})"
+    kind = _TEXT if isinstance(sample, str) else _FLAG if isinstance(sample, bool) else _NUMBER
+    return f"({test} if {_FITS[kind].format(fact)} else {slow})"

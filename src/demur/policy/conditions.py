@@ -66,8 +66,7 @@ class ConditionReader:
         parts: list[Condition] = []
         for key in item.value:
             parts += self._read_part(key, item, negated=negated)
-        plain = [part for part in parts if isinstance(part, Compare)]
-        path = find_contradiction(plain)
+        path = find_contradiction(part for part in parts if isinstance(part, Compare))
         if path is not None:
             item.report(f"no value of `{path}` can satisfy this condition")
         return parts[0] if len(parts) == 1 else All(tuple(parts))
@@ -89,15 +88,11 @@ class ConditionReader:
         parts = tuple(self._read_mapping(item, negated=negated) for item in child.value)
         if key == "all":
             return All(parts)
-        reads = {
-            compare.path in _FINDING_OPERATORS
-            for part in parts
-            for compare in iter_comparisons(part)
-        }
+        compares = (compare for part in parts for compare in iter_comparisons(part))
+        reads = {compare.path in _FINDING_OPERATORS for compare in compares}
         if len(reads) > 1:
             # Otherwise a finding would decide a condition that an unusable fact leaves open.
-            problem = "`any` cannot mix findings with other fields"
-            child.report(problem, "write one rule for each")
+            child.report("`any` cannot mix findings with other fields", "write one rule for each")
         return AnyOf(parts)
 
     def _read_comparison(
@@ -108,21 +103,15 @@ class ConditionReader:
         if problem is not None:
             item.report(problem)
             return
-        if path in _FINDING_OPERATORS:
-            self._check_finding_fact(path, operator, item, negated=negated)
-        yield Compare(path, operator, tuple(operand) if isinstance(operand, list) else operand)
-
-    def _check_finding_fact(
-        self, path: str, operator: Operator, item: SourceItem, *, negated: bool
-    ) -> None:
         # INVARIANT: a finding can only ever make a condition hold, never stop it from holding.
-        if negated or operator not in _FINDING_OPERATORS[path]:
-            ways = " or ".join(sorted(_FINDING_OPERATORS[path]))
-            item.report(f"`{path}` may be read only positively, by {ways}")
+        ways = _FINDING_OPERATORS.get(path)
+        if ways is not None and (negated or operator not in ways):
+            item.report(f"`{path}` may be read only positively, by {' or '.join(sorted(ways))}")
         elif path == "findings.codes":
             item.look_up(lambda code: self._registry[str(code)])
         elif path == "findings.surfaces":
             item.match_word(Surface, "surface")
+        yield Compare(path, operator, tuple(operand) if isinstance(operand, list) else operand)
 
 
 def _resolve_path(key: str, parent: SourceItem) -> str | None:

@@ -161,30 +161,25 @@ class CompiledPolicy:
         plain = action.get("type") if action.__class__ is dict else None
         bucket = self._buckets.get(plain) if plain.__class__ is str else None
         if bucket is None:
-            bucket = self._find_bucket(
-                plain if plain.__class__ is str else fetch_fact(request, _ACTION_PATH)
-            )
+            kind = plain if plain.__class__ is str else fetch_fact(request, _ACTION_PATH)
+            bucket = self._find_bucket(kind)
         judge = bucket.single_function or bucket.rule_function(request)
         matched, invalid, values = judge.call(request, seen)
-        if invalid or findings:
-            known = self._combine_results(request, matched, invalid, findings, seen)
-            return known, judge.paths, values
-        key = tuple(matched)
-        remembered = self._cached.get(key)
-        if remembered is None:
-            remembered = self._combine_results(request, matched, invalid, findings, seen)
-            if len(self._cached) < _MAX_CACHED_EVALUATIONS:
-                self._cached[key] = remembered
-        return remembered, judge.paths, values
+        key = None if invalid or findings else tuple(matched)
+        result = None if key is None else self._cached.get(key)
+        if result is None:
+            result = self._combine_results(request, matched, invalid, findings, seen)
+            if key is not None and len(self._cached) < _MAX_CACHED_EVALUATIONS:
+                self._cached[key] = result
+        return result, judge.paths, values
 
     def _find_bucket(self, action: Any) -> "_RuleBucket":
         # If the action is missing or not a text, every rule is evaluated.
         key = action if type(action) is str else None
         if key is not None and key not in self._by_action:
             key = ""
-        return self._buckets.get(key) or self._new_bucket(key)
-
-    def _new_bucket(self, key: str | None) -> "_RuleBucket":
+        if bucket := self._buckets.get(key):
+            return bucket
         with self._lock:
             if key not in self._buckets:
                 indexes = range(len(self.policy.rules)) if key is None else self._by_action[key]
@@ -292,16 +287,14 @@ class _RuleBucket:
             if part not in self._functions:
                 every = self._indexes
                 chosen = [i for i in every if part is None or self._wanted[i] in {None, part}]
-                conditions = {i: self._remaining_condition(i) for i in chosen}
+                conditions = {i: self._policy.rules[i].condition for i in chosen}
+                # The bucket of all other actions does not know the action.
+                if action := self._action:
+                    conditions = {i: _assume_action(c, action) for i, c in conditions.items()}
                 self._functions[part] = write_rule_function(conditions, self._policy.rates)
             if self._path is None:
                 self.single_function = self._functions[part]
             return self._functions[part]
-
-    def _remaining_condition(self, index: int) -> Condition:
-        condition = self._policy.rules[index].condition
-        # The bucket of all other actions does not know the action.
-        return _assume_action(condition, self._action) if self._action else condition
 
 
 def _assume_action(condition: Condition, action: str) -> Condition:

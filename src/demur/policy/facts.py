@@ -82,9 +82,7 @@ def find_contradiction(compares: Iterable[Compare]) -> str | None:
 
 
 def _has_contradiction(path: str, ops: Mapping[Operator, list[Any]]) -> bool:
-    if Operator.MISSING in ops and len(ops) > 1:
-        return True
-    if len(_required_kinds(path, ops)) > 1:
+    if (Operator.MISSING in ops and len(ops) > 1) or len(_required_kinds(path, ops)) > 1:
         return True
     low, high, open_ended = _number_range(path, ops)
     if low > high or (low == high and open_ended):
@@ -191,10 +189,8 @@ def amount_in_usd(facts: Facts, rates: Mapping[str, float]) -> Any:
     MISSING without an amount; UNUSABLE if it is negative, not a number, or in a currency
     without a rate in the policy.
     """
-    value, currency = (
-        fetch_fact(facts, "action.amount.value"),
-        fetch_fact(facts, "action.amount.currency"),
-    )
+    value = fetch_fact(facts, "action.amount.value")
+    currency = fetch_fact(facts, "action.amount.currency")
     if value is MISSING:
         return MISSING if currency is MISSING else UNUSABLE
     number = _parse_amount(value)

@@ -85,9 +85,8 @@ def entails(known: Iterable[Condition], goal: Condition) -> bool:
     facts = tuple(known)
     match goal:
         case Compare():
-            return any(
-                isinstance(fact, Compare) and _comparison_implies(fact, goal) for fact in facts
-            )
+            same = [fact for fact in facts if isinstance(fact, Compare) and fact.path == goal.path]
+            return _is_stated(same, goal) or any(_is_narrower(fact, goal) for fact in same)
         case All(parts):
             return all(entails(facts, part) for part in parts)
         case AnyOf(parts):
@@ -98,13 +97,6 @@ def entails(known: Iterable[Condition], goal: Condition) -> bool:
 
 def _is_stated(facts: Iterable[Condition], goal: Condition) -> bool:
     return any(equality_key(fact) == equality_key(goal) for fact in facts)
-
-
-def _comparison_implies(known: Compare, goal: Compare) -> bool:
-    """Return whether one comparison implies another."""
-    if known.path != goal.path:
-        return False
-    return equality_key(known) == equality_key(goal) or _is_narrower(known, goal)
 
 
 def _is_narrower(known: Compare, goal: Compare) -> bool:
@@ -204,9 +196,7 @@ def find_gaps(rule: PolicyRule, required: Sequence[_Parts]) -> Mapping[str, bool
     # INVARIANT: a rule without gaps is never passed by leaving something out.
     exposed = _exposed_paths(rule.condition, negated=False)
     own = split_conjuncts(rule.condition)
-    asked = _ALWAYS_THERE | {
-        path for path in condition_paths(rule.condition) if path not in exposed
-    }
+    asked = _ALWAYS_THERE | (condition_paths(rule.condition) - exposed.keys())
     # A requirement may rely on fields that another one asks for.
     while found := {
         path
@@ -260,9 +250,7 @@ def _exposed_paths(condition: Condition, *, negated: bool) -> dict[str, bool]:
             return _merge_exposed(parts, {_missing_path(part) for part in parts}, negated=negated)
 
 
-def _merge_exposed(
-    parts: Sequence[Condition], settled: set[str | None], *, negated: bool
-) -> dict[str, bool]:
+def _merge_exposed(parts: _Parts, settled: set[str | None], *, negated: bool) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for part in parts:
         for path, negative in _exposed_paths(part, negated=negated).items():

@@ -44,6 +44,9 @@ class PolicyDiagnostic(NamedTuple):
     help: str | None
 
 
+_Found = Iterator[PolicyDiagnostic]
+
+
 class _RuleCover(NamedTuple):
     """Something that applies wherever its parts hold: a rule, or the floor of a finding."""
 
@@ -53,49 +56,45 @@ class _RuleCover(NamedTuple):
     then: RuleOutcome
 
 
+_Covers = Iterable[_RuleCover]
+
+
 def lint_policy(policy: Policy, registry: Registry) -> list[PolicyDiagnostic]:
     """Return the probable mistakes in `policy`, in the order of its lines."""
-    diagnostics = [
-        *_check_whole(policy, registry),
-        *_check_covered_rules(policy, registry),
-        *_check_gaps(policy),
-    ]
+    diagnostics = [*_check_whole(policy, registry), *_check_gaps(policy)]
+    diagnostics += _check_covered_rules(policy, registry)
     for rule in policy.rules:
-        diagnostics += _check_outcome_codes(rule.then, rule.where, f"rule `{rule.id}`", registry)
+        diagnostics += _check_codes(rule.then, rule.where, f"rule `{rule.id}`", registry)
     return sorted(diagnostics, key=lambda each: (line_and_column(each.where), each.rule))
 
 
 def diagnose_problem(problem: Problem) -> PolicyDiagnostic:
     """Return the diagnostic for a problem of a policy that does not load."""
-    return _make_diagnostic("invalid-policy", problem.where or "", problem.problem, problem.help)
+    return _diagnose("invalid-policy", problem.where or "", problem.problem, problem.help)
 
 
-def _make_diagnostic(
-    rule: str, where: str, message: str, help_text: str | None
-) -> PolicyDiagnostic:
+def _diagnose(rule: str, where: str, message: str, help_text: str | None) -> PolicyDiagnostic:
     return PolicyDiagnostic(rule, LINT_LEVELS[rule], where, message, help_text)
 
 
-def _check_whole(policy: Policy, registry: Registry) -> Iterator[PolicyDiagnostic]:
+def _check_whole(policy: Policy, registry: Registry) -> _Found:
     if not policy.rules:
         help_text = f"every request gets the default, {policy.default.verdict}"
-        yield _make_diagnostic("no-rules", policy.where, "the policy has no rules", help_text)
+        yield _diagnose("no-rules", policy.where, "the policy has no rules", help_text)
     if policy.default.verdict is Verdict.ALLOW:
         help_text = "default to ESCALATE or DENY, and allow by rules in ALLOW_PATHS"
         message = "requests that no rule matches are allowed"
-        yield _make_diagnostic("default-allow", policy.where, message, help_text)
-    yield from _check_outcome_codes(policy.default, policy.where, "the default", registry)
+        yield _diagnose("default-allow", policy.where, message, help_text)
+    yield from _check_codes(policy.default, policy.where, "the default", registry)
 
 
-def _check_outcome_codes(
-    then: RuleOutcome, where: str, who: str, registry: Registry
-) -> Iterator[PolicyDiagnostic]:
+def _check_codes(then: RuleOutcome, where: str, who: str, registry: Registry) -> _Found:
     for code in then.reason_codes:
         for found in check_code(code, _POLICY_PLACE, registry):
-            yield _make_diagnostic(found.rule, where, f"{who}: {found.message}", found.help)
+            yield _diagnose(found.rule, where, f"{who}: {found.message}", found.help)
 
 
-def _check_gaps(policy: Policy) -> Iterator[PolicyDiagnostic]:
+def _check_gaps(policy: Policy) -> _Found:
     required = list_requirements(policy)
     for rule in policy.rules:
         if rule.shadow or rule.then.verdict is Verdict.ALLOW:
@@ -111,42 +110,32 @@ def _check_gaps(policy: Policy) -> Iterator[PolicyDiagnostic]:
                 f"or say that it is optional by `{path}: {{exists: true}}`"
             )
             kind = "negated-field" if negated else "uncovered-field"
-            yield _make_diagnostic(kind, rule.where, message, help_text)
+            yield _diagnose(kind, rule.where, message, help_text)
 
 
-def _check_covered_rules(policy: Policy, registry: Registry) -> Iterator[PolicyDiagnostic]:
+def _check_covered_rules(policy: Policy, registry: Registry) -> _Found:
     """Yield at most one diagnostic for each rule that others cover."""
     live = [(index, rule) for index, rule in enumerate(policy.rules) if not rule.shadow]
-    covers = [
-        _RuleCover(f"rule `{rule.id}`", index, split_conjuncts(rule.condition), rule.then)
-        for index, rule in live
-    ]
+    parts = {index: split_conjuncts(rule.condition) for index, rule in live}
+    covers = [_RuleCover(f"rule `{rule.id}`", n, parts[n], rule.then) for n, rule in live]
     pinned = [pinned_values(cover.parts) for cover in covers]
     earlier: dict[Hashable, list[PolicyRule]] = {}
     for index, rule in live:
-        known = split_conjuncts(rule.condition)
+        known = parts[index]
         pins = pinned_values(known)
         near = [cover for cover, needs in zip(covers, pinned, strict=True) if needs <= pins]
-        over = [
-            cover
-            for cover in near
-            if cover.number != index and all(entails(known, part) for part in cover.parts)
-        ]
+        near = [cover for cover in near if cover.number != index]
+        over = [cover for cover in near if all(entails(known, part) for part in cover.parts)]
         over += _finding_covers(known, policy, registry)
         twins = earlier.setdefault(equality_key(rule.condition), [])
-        diagnostic = (
-            _find_unreachable(index, rule, over)
-            or _find_outvoted(rule, over)
-            or _find_duplicate(rule, twins)
-        )
+        diagnostic = _find_unreachable(index, rule, over) or _find_outvoted(rule, over)
+        diagnostic = diagnostic or _find_duplicate(rule, twins)
         twins.append(rule)
         if diagnostic is not None:
             yield diagnostic
 
 
-def _finding_covers(
-    known: Iterable[Condition], policy: Policy, registry: Registry
-) -> Iterator[_RuleCover]:
+def _finding_covers(known: Iterable[Condition], policy: Policy, registry: Registry) -> _Covers:
     """Yield the verdict floors of the findings that a rule reads."""
     shadowed = {shadow.code for shadow in policy.shadows}
     for part in known:
@@ -158,9 +147,7 @@ def _finding_covers(
                 pass
 
 
-def _find_unreachable(
-    index: int, rule: PolicyRule, over: Iterable[_RuleCover]
-) -> PolicyDiagnostic | None:
+def _find_unreachable(index: int, rule: PolicyRule, over: _Covers) -> PolicyDiagnostic | None:
     for cover in over:
         # Of two rules with equal outcomes, only the second is unreachable.
         twin = _adds_nothing(cover.then, rule.then) and cover.number > index
@@ -169,9 +156,8 @@ def _find_unreachable(
                 f"rule `{rule.id}` can never change anything: {cover.name} matches "
                 f"wherever it does, as strictly and with its codes"
             )
-            return _make_diagnostic(
-                "unreachable-rule", rule.where, message, "remove it, or narrow the other"
-            )
+            help_text = "remove it, or narrow the other"
+            return _diagnose("unreachable-rule", rule.where, message, help_text)
     return None
 
 
@@ -189,7 +175,7 @@ def _find_outvoted(rule: PolicyRule, over: Iterable[_RuleCover]) -> PolicyDiagno
                 f"matches wherever it does and concludes {cover.then.verdict}"
             )
             help_text = "its codes are still reported; narrow the stricter one, or remove this one"
-            return _make_diagnostic("shadowed-by-stricter", rule.where, message, help_text)
+            return _diagnose("shadowed-by-stricter", rule.where, message, help_text)
     return None
 
 
@@ -198,7 +184,5 @@ def _find_duplicate(rule: PolicyRule, twins: Iterable[PolicyRule]) -> PolicyDiag
         # If one adds nothing to the other, it is reported as unreachable instead.
         if twin.then.verdict is rule.then.verdict and not _adds_nothing(twin.then, rule.then):
             message = f"rules `{twin.id}` and `{rule.id}` have the same condition and verdict"
-            return _make_diagnostic(
-                "duplicate-condition", rule.where, message, "make one rule of them"
-            )
+            return _diagnose("duplicate-condition", rule.where, message, "make one rule of them")
     return None

@@ -57,7 +57,7 @@ def load_policy(path: Path | str, *, registry: Registry | None = None) -> Policy
 
 
 def parse_policy(text: str, name: str = "policy", *, registry: Registry | None = None) -> Policy:
-    """Return the policy written in `require_text`, called `name` in errors.
+    """Return the policy written in `text`, called `name` in errors.
 
     Raises:
         PolicyError: It cannot be used; carries every problem.
@@ -111,8 +111,7 @@ class _PolicyLoader:
             elif entry is not None and not entry.decided:
                 child.report(f"`{code}` means that nothing was judged, which cannot be shadowed")
             elif entry is not None and entry.obligations:
-                duties = " and ".join(entry.obligations)
-                child.report(f"`{code}` always obliges to {duties}")
+                child.report(f"`{code}` always obliges to {' and '.join(entry.obligations)}")
             yield ShadowedCode(code, reason)
 
     def _look_up_codes(self, texts: Iterable[SourceItem]) -> tuple[str, ...]:
@@ -177,9 +176,8 @@ class _PolicyLoader:
         asked = () if verdict is Verdict.ALLOW else dict.fromkeys(absent_paths(condition))
         constraints = tuple(text.value for text in item.distinct_texts("constraints"))
         missing = tuple(text.value for text in item.distinct_texts("missing"))
-        duties = [
-            child.match_word(Obligation, "obligation") for child in item.list_items("obligations")
-        ]
+        listed = item.list_items("obligations")
+        duties = [child.match_word(Obligation, "obligation") for child in listed]
         outcome = RuleOutcome(
             verdict=verdict,
             reason_codes=codes,

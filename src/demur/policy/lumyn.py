@@ -17,7 +17,7 @@ from demur.policy.lumyn_codes import extend_registry, list_code_uses, name_codes
 from demur.policy.lumyn_conditions import translate_condition
 from demur.policy.lumyn_draft import (
     ImportDiagnostic,
-    ImportDiagnostics,
+    ImportLog,
     PolicyDraft,
     RuleDraft,
     UntranslatableError,
@@ -38,9 +38,7 @@ _HOME = {
 _STAND_IN = "POLICY_VIOLATION"
 
 
-def translate_rule(
-    item: SourceItem, diagnostics: ImportDiagnostics, registry: Registry
-) -> RuleDraft:
+def translate_rule(item: SourceItem, log: ImportLog, registry: Registry) -> RuleDraft:
     """Return the rule, still with Lumyn's codes, and report every difference.
 
     Raises:
@@ -53,7 +51,7 @@ def translate_rule(
     assert then is not None
     name = item.require_text("id")
     _raise_first_problem(item)
-    diagnostics.rule = name
+    log.rule = name
     stage, verdict = item.require_word("stage", Stage), then.require_word("verdict", Verdict)
     # A blank code is renamed like any other, so that the rule is not left out.
     listed = then.list_texts("reason_codes", allow_blank=True)
@@ -63,15 +61,15 @@ def translate_rule(
     _raise_first_problem(item)
     assert stage is not None
     assert verdict is not None
-    question = translate_condition(fields, diagnostics, allowing=verdict is Verdict.ALLOW)
+    question = translate_condition(fields, log, allowing=verdict is Verdict.ALLOW)
     place = said["verdict"].where
     draft = RuleDraft(name, stage, verdict, question.condition, item.where, codes)
-    draft = _move_to_stage(draft, place, diagnostics)
+    draft = _move_to_stage(draft, place, log)
     if verdict is Verdict.ALLOW and (question.never or stage is not Stage.ALLOW_PATHS):
         draft = draft._replace(shadow=True)
-        _note_trial(stage, place, diagnostics)
+        _note_trial(stage, place, log)
     usual = _check_loads(draft, registry)
-    missing = _read_missing(said, verdict, diagnostics)
+    missing = _read_missing(said, verdict, log)
     return draft._replace(missing=() if set(missing) <= set(usual) else missing)
 
 
@@ -83,7 +81,7 @@ def _raise_first_problem(rule: SourceItem) -> None:
         raise UntranslatableError(first.problem, where=first.where, help=first.help)
 
 
-def _move_to_stage(draft: RuleDraft, where: str, diagnostics: ImportDiagnostics) -> RuleDraft:
+def _move_to_stage(draft: RuleDraft, where: str, log: ImportLog) -> RuleDraft:
     """Return the rule in a stage that allows its verdict."""
     stage, verdict = draft.stage, draft.verdict
     if stage is Stage.HARD_BLOCKS and verdict is Verdict.ABSTAIN:
@@ -91,29 +89,28 @@ def _move_to_stage(draft: RuleDraft, where: str, diagnostics: ImportDiagnostics)
             "ABSTAIN in HARD_BLOCKS becomes DENY: here ABSTAIN says that nobody could judge, "
             "and a hard block is a no"
         )
-        diagnostics.add("verdict", where, message)
+        log.add("verdict", where, message)
         return draft._replace(verdict=Verdict.DENY)
     if stage is _HOME[verdict] or (stage is Stage.REQUIREMENTS and verdict is not Verdict.ALLOW):
         return draft
     if verdict is not Verdict.ALLOW:
         message = f"a rule in {stage} cannot conclude {verdict}: it stands in {_HOME[verdict]} now"
-        diagnostics.add("moved", where, message)
+        log.add("moved", where, message)
     return draft._replace(stage=_HOME[verdict])
 
 
-def _note_trial(stage: Stage, where: str, diagnostics: ImportDiagnostics) -> None:
+def _note_trial(stage: Stage, where: str, log: ImportLog) -> None:
     if stage is Stage.ALLOW_PATHS:
         why = "an ALLOW that Lumyn never matched"
     else:
         why = f"ALLOW in {stage} contradicts itself, so it"
     message = f"{why} is on trial (`shadow: true`): it is reported, and allows nothing"
-    diagnostics.add("on-trial", where, message, "to let it allow, take `shadow: true` away")
+    log.add("on-trial", where, message, "to let it allow, take `shadow: true` away")
 
 
 def _check_loads(draft: RuleDraft, registry: Registry) -> tuple[str, ...]:
     """Return the missing fields of the rule, after checking that it loads as a policy."""
-    codes = () if draft.verdict is Verdict.ALLOW else (_STAND_IN,)
-    alone = (draft._replace(codes=codes),)
+    alone = (draft._replace(codes=() if draft.verdict is Verdict.ALLOW else (_STAND_IN,)),)
     text = render_policy(PolicyDraft("", "p", "1", Mode.ENFORCE, Verdict.ESCALATE, None, alone))
     try:
         [rule] = parse_policy(text, registry=registry).rules
@@ -124,34 +121,34 @@ def _check_loads(draft: RuleDraft, registry: Registry) -> tuple[str, ...]:
 
 
 def _read_missing(
-    then: Mapping[str, SourceItem], verdict: Verdict, diagnostics: ImportDiagnostics
+    then: Mapping[str, SourceItem], verdict: Verdict, log: ImportLog
 ) -> tuple[str, ...]:
     """Return the fields that queries and obligations request from the caller."""
-    fields = [*_read_queries(then.get("queries"), diagnostics)]
-    fields += _read_obligations(then.get("obligations"), diagnostics)
+    fields = [*_read_queries(then.get("queries"), log)]
+    fields += _read_obligations(then.get("obligations"), log)
     if fields and verdict is Verdict.ALLOW:
         message = "queries and obligations of an ALLOW rule are left out: Lumyn ignores them"
-        diagnostics.add("words-left-out", then["verdict"].where, message)
+        log.add("words-left-out", then["verdict"].where, message)
         return ()
     return tuple(dict.fromkeys(fields))
 
 
-def _read_queries(item: SourceItem | None, diagnostics: ImportDiagnostics) -> Iterator[str]:
+def _read_queries(item: SourceItem | None, log: ImportLog) -> Iterator[str]:
     listed = item.plain_value if item is not None else None
     if item is None or not listed:
         return
     rows = listed if isinstance(listed, list) else [listed]
     fields = [row.get("field") if isinstance(row, dict) else None for row in rows]
     message = "the words of questions are left out: here the fields are named and the answer asks"
-    diagnostics.add("words-left-out", item.where, message)
+    log.add("words-left-out", item.where, message)
     for row, field in zip(rows, fields, strict=True):
         if isinstance(field, str) and field.strip():
             yield field
         else:
-            diagnostics.add("words-left-out", item.where, f"the query `{row}` names no field")
+            log.add("words-left-out", item.where, f"the query `{row}` names no field")
 
 
-def _read_obligations(item: SourceItem | None, diagnostics: ImportDiagnostics) -> Iterator[str]:
+def _read_obligations(item: SourceItem | None, log: ImportLog) -> Iterator[str]:
     listed = item.value if item is not None and isinstance(item.value, list) else []
     for one in listed:
         row = one.plain_value if isinstance(one.plain_value, dict) else {"title": one.plain_value}
@@ -162,7 +159,7 @@ def _read_obligations(item: SourceItem | None, diagnostics: ImportDiagnostics) -
         words = ": ".join(str(row[key]) for key in ("type", "title") if row.get(key) is not None)
         message = f"the obligation `{words}` is left out: here one is human_review, or a resource"
         help_text = "have the caller do it, or oblige to `human_review` in `then`"
-        diagnostics.add("words-left-out", one.where, message, help_text)
+        log.add("words-left-out", one.where, message, help_text)
 
 
 LUMYN_SCHEMA_VERSION = "policy.v1"
@@ -172,14 +169,18 @@ _NEVER_READ = ("thresholds", "extensions")
 _FIELD = re.compile(r"[A-Za-z_][\w-]*\Z", re.ASCII)
 
 
-def read_head(source: SourceItem, name: str, diagnostics: ImportDiagnostics) -> PolicyDraft:
+def read_head(source: SourceItem, name: str, log: ImportLog) -> PolicyDraft:
     """Return Lumyn's policy without its rules.
 
     Raises:
         PolicyError: It is not a Lumyn policy; carries every problem.
     """
     source.as_mapping("a policy")
-    _check_version(source)
+    version = source.get("schema_version")
+    if version is None or version.value != LUMYN_SCHEMA_VERSION:
+        place, shown = (source, "none") if version is None else (version, version.plain_value)
+        help_text = "only policy.v1 is read; bring an older one to that form first"
+        place.report(f"unknown schema version `{shown}`", help_text)
     defaults = source.require_item("defaults")
     source.require_item("rules")
     source.list_items("rules")
@@ -193,43 +194,31 @@ def read_head(source: SourceItem, name: str, diagnostics: ImportDiagnostics) -> 
         rules=(),
     )
     if defaults is not None:
-        draft = _with_defaults(draft, defaults)
+        defaults.as_mapping("`defaults`")
+        draft = draft._replace(
+            mode=defaults.word_or_default("mode", draft.mode),
+            verdict=defaults.word_or_default("default_verdict", draft.verdict),
+            code=defaults.optional_text("default_reason_code") or draft.code,
+        )
     source.raise_problems(PolicyError)
-    _note_head(source, draft, diagnostics)
+    _note_head(source, draft, log)
     return draft
 
 
-def _with_defaults(draft: PolicyDraft, item: SourceItem) -> PolicyDraft:
-    item.as_mapping("`defaults`")
-    return draft._replace(
-        mode=item.word_or_default("mode", draft.mode),
-        verdict=item.word_or_default("default_verdict", draft.verdict),
-        code=item.optional_text("default_reason_code") or draft.code,
-    )
-
-
-def _check_version(source: SourceItem) -> None:
-    version = source.get("schema_version")
-    if version is None or version.value != LUMYN_SCHEMA_VERSION:
-        place, shown = (source, "none") if version is None else (version, version.plain_value)
-        help_text = "only policy.v1 is read; bring an older one to that form first"
-        place.report(f"unknown schema version `{shown}`", help_text)
-
-
-def _note_head(source: SourceItem, draft: PolicyDraft, diagnostics: ImportDiagnostics) -> None:
+def _note_head(source: SourceItem, draft: PolicyDraft, log: ImportLog) -> None:
     for key, where in source.keys.items():
         if key in _NEVER_READ:
-            diagnostics.add("never-read", where, f"Lumyn never reads `{key}`; it is left out")
+            log.add("never-read", where, f"Lumyn never reads `{key}`; it is left out")
         elif key not in (*_TOP_KEYS, "required_evidence"):
-            diagnostics.add("left-out", where, f"unknown key `{key}`")
+            log.add("left-out", where, f"unknown key `{key}`")
     if draft.mode is Mode.ADVISORY:
         where = source.value["defaults"].value["mode"].where
         message = "Lumyn only records the mode; here an advisory policy does not bind"
-        diagnostics.add("mode", where, message, "write `mode: enforce` if verdicts must bind")
+        log.add("mode", where, message, "write `mode: enforce` if verdicts must bind")
 
 
 def read_required_evidence(
-    source: SourceItem, diagnostics: ImportDiagnostics
+    source: SourceItem, log: ImportLog
 ) -> tuple[Mapping[str, Sequence[str]], str]:
     """Return the evidence that Lumyn lists and never reads, and its place."""
     where = source.keys.get("required_evidence", source.where)
@@ -242,7 +231,7 @@ def read_required_evidence(
     )
     if not good:
         message = "`required_evidence` is left out: it lists the names of fields by action"
-        diagnostics.add("left-out", where, message)
+        log.add("left-out", where, message)
     return (listed if good else {}), where
 
 
@@ -281,11 +270,9 @@ def required_needs(
     found = []
     for action, names in evidence.items():
         fields = tuple(f"evidence.{name}" for name in names)
-        open_fields = tuple(
-            field for field in fields if find_gaps(_probe_rule(action, field), asked)
-        )
-        if open_fields:
-            found.append(EvidenceNeed(action, open_fields, where, None))
+        gaps = tuple(name for name in fields if find_gaps(_probe_rule(action, name), asked))
+        if gaps:
+            found.append(EvidenceNeed(action, gaps, where, None))
     return found
 
 
@@ -304,7 +291,7 @@ def _probe_rule(action: str, field: str) -> PolicyRule:
     )
 
 
-def note_needs(needs: Iterable[EvidenceNeed], diagnostics: ImportDiagnostics) -> None:
+def note_needs(needs: Iterable[EvidenceNeed], log: ImportLog) -> None:
     """Report the fields that a request can still omit."""
     for need in needs:
         fields = ", ".join(f"`{field}`" for field in need.fields)
@@ -315,7 +302,7 @@ def note_needs(needs: Iterable[EvidenceNeed], diagnostics: ImportDiagnostics) ->
             kind = "evidence-needed"
             message = f"a request without {fields} passes rule `{need.rule}`, as it did in Lumyn"
         help_text = "`--require-evidence` asks for it"
-        diagnostics.add(kind, need.where, message, help_text, rule=need.rule)
+        log.add(kind, need.where, message, help_text, rule=need.rule)
 
 
 def build_requirements(needs: Iterable[EvidenceNeed], used_ids: Iterable[str]) -> list[RuleDraft]:
@@ -328,21 +315,17 @@ def build_requirements(needs: Iterable[EvidenceNeed], used_ids: Iterable[str]) -
     for group in by_action.values():
         first = group[0]
         fields = dict.fromkeys(field for need in group for field in need.fields)
-        name = _requirement_name(first.action, names)
+        words = re.findall(r"[A-Za-z0-9]+", first.action) if isinstance(first.action, str) else []
+        name = _free_name("_".join(["NEEDS", *words]).upper(), names)
         names.add(name)
         condition: dict[str, Any] = {} if first.action is None else {"action_type": first.action}
         condition["any"] = [{field: {"missing": True}} for field in fields]
-        rules.append(
-            RuleDraft(
-                name, Stage.REQUIREMENTS, Verdict.ESCALATE, condition, first.where, (_NEEDED_CODE,)
-            )
-        )
+        outcome = (Stage.REQUIREMENTS, Verdict.ESCALATE, condition)
+        rules.append(RuleDraft(name, *outcome, first.where, (_NEEDED_CODE,)))
     return rules
 
 
-def _requirement_name(action: Any, taken: Iterable[str]) -> str:
-    words = re.findall(r"[A-Za-z0-9]+", action) if isinstance(action, str) else []
-    base = "_".join(["NEEDS", *words]).upper()
+def _free_name(base: str, taken: Iterable[str]) -> str:
     name, number = base, 2
     while name in taken:
         name, number = f"{base}_{number}", number + 1
@@ -373,66 +356,58 @@ def import_policy(
         InputError: Its codes need a domain.
     """
     source = read_source(name, text, PolicyError)
-    diagnostics = ImportDiagnostics()
-    draft = read_head(source, name, diagnostics)
-    draft = draft._replace(
-        rules=tuple(_translate_rules(source.value["rules"].value, registry, diagnostics))
-    )
-    naming = name_codes(list_code_uses(draft), registry, domain, descriptions or {}, diagnostics)
+    log = ImportLog()
+    draft = read_head(source, name, log)
+    rules = _translate_rules(source.value["rules"].value, registry, log)
+    draft = draft._replace(rules=tuple(rules))
+    naming = name_codes(list_code_uses(draft), registry, domain, descriptions or {}, log)
     known = extend_registry(registry, domain, naming.entries)
-    draft = _rename_codes(draft, naming.names, known, diagnostics)
+    draft = _rename_codes(draft, naming.names, known, log)
     policy = parse_policy(render_policy(draft), registry=known)
-    evidence, where = read_required_evidence(source, diagnostics)
+    evidence, where = read_required_evidence(source, log)
     needs = [*required_needs(policy, evidence, where), *list_needs(policy, draft.rules)]
     if require_evidence:
         added = build_requirements(needs, [rule.id for rule in draft.rules])
         draft = draft._replace(rules=(*added, *draft.rules))
     else:
-        note_needs(needs, diagnostics)
-    found = tuple(sorted(diagnostics.found, key=lambda each: line_and_column(each.where)))
+        note_needs(needs, log)
+    found = tuple(sorted(log.found, key=lambda each: line_and_column(each.where)))
     written = render_policy(draft, found)
     parse_policy(written, registry=known)
     return ImportedPolicy(written, naming.entries, found)
 
 
 def _translate_rules(
-    items: Sequence[SourceItem], registry: Registry, diagnostics: ImportDiagnostics
+    items: Sequence[SourceItem], registry: Registry, log: ImportLog
 ) -> list[RuleDraft]:
     # INVARIANT: every rule of the peer is carried over, or an error says that it was left out.
     drafts: list[RuleDraft] = []
     ids: set[str] = set()
     for item in items:
-        own = ImportDiagnostics()
+        own = ImportLog()
         try:
             draft = translate_rule(item, own, registry)
         except UntranslatableError as error:
             which = f"rule `{own.rule}`" if own.rule else "a rule"
             message = f"{which} is left out: {error.problem}"
-            diagnostics.add("left-out", error.where or item.where, message, error.help)
+            log.add("left-out", error.where or item.where, message, error.help)
             continue
-        name = _unused_name(draft.id, ids)
+        name = _free_name(draft.id, ids)
         ids.add(name)
         if name != draft.id:
             message = f"a second rule `{draft.id}` is called `{name}`: an id names one rule"
             own.add("renamed-rule", item.where, message)
-        diagnostics.add_all(own, name)
+        log.add_all(own, name)
         drafts.append(draft._replace(id=name))
     abstains = [rule for rule in drafts if rule.verdict is Verdict.ABSTAIN]
     if abstains and any(rule.verdict is Verdict.DENY for rule in drafts):
         message = "where rules say ABSTAIN and DENY Lumyn abstains; here DENY wins, a proven no"
-        diagnostics.add("precedence", abstains[0].where, message)
+        log.add("precedence", abstains[0].where, message)
     return drafts
 
 
-def _unused_name(name: str, taken: set[str]) -> str:
-    number, free = 2, name
-    while free in taken:
-        free, number = f"{name}_{number}", number + 1
-    return free
-
-
 def _rename_codes(
-    draft: PolicyDraft, names: Mapping[str, str], known: Registry, diagnostics: ImportDiagnostics
+    draft: PolicyDraft, names: Mapping[str, str], known: Registry, log: ImportLog
 ) -> PolicyDraft:
     """Return the draft with registered codes."""
     rules = []
@@ -442,7 +417,7 @@ def _rename_codes(
         else:
             codes = _allowing_codes(rule.codes, known)
             if lost := [code for code in rule.codes if code not in codes]:
-                _note_allow(lost, rule.where, rule.id, diagnostics)
+                _note_allow(lost, rule.where, rule.id, log)
         rules.append(rule._replace(codes=codes))
     assert draft.code is not None
     if draft.verdict is not Verdict.ALLOW:
@@ -450,7 +425,7 @@ def _rename_codes(
     else:
         code = next(iter(_allowing_codes((draft.code,), known)), None)
         if code is None:
-            _note_allow([draft.code], draft.source, None, diagnostics)
+            _note_allow([draft.code], draft.source, None, log)
     return draft._replace(rules=tuple(rules), code=code)
 
 
@@ -458,9 +433,7 @@ def _allowing_codes(codes: Sequence[str], known: Registry) -> tuple[str, ...]:
     return tuple(code for code in codes if code in known and known[code].effect is Effect.ALLOW)
 
 
-def _note_allow(
-    codes: Sequence[str], where: str, rule: str | None, diagnostics: ImportDiagnostics
-) -> None:
+def _note_allow(codes: Sequence[str], where: str, rule: str | None, log: ImportLog) -> None:
     named = ", ".join(f"`{code}`" for code in codes)
     message = f"{named} is left out: ALLOW needs no reason, the rule's id tells what allowed"
-    diagnostics.add("code-left-out", where, message, rule=rule)
+    log.add("code-left-out", where, message, rule=rule)

@@ -13,7 +13,7 @@ from demur.codes.entry import is_domain, name_problem
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, Effect, RefusalClass, Verdict, strictest_verdict
 from demur.errors import InputError, RegistryError
-from demur.policy.lumyn_draft import ImportDiagnostics, PolicyDraft
+from demur.policy.lumyn_draft import ImportLog, PolicyDraft
 from demur.policy.policy import Stage
 
 # Chosen by the words of a code name; the first match wins.
@@ -31,6 +31,7 @@ _DEFAULT_PARENTS = {
     Verdict.ESCALATE: "APPROVAL_REQUIRED",
 }
 _MIN_PHRASE_LENGTH = 6
+_Entries = Sequence[Mapping[str, Any]]
 
 
 class CodeUse(NamedTuple):
@@ -68,7 +69,7 @@ def name_codes(
     registry: Registry,
     domain: str | None,
     descriptions: Mapping[str, str],
-    diagnostics: ImportDiagnostics,
+    log: ImportLog,
 ) -> CodeNames:
     """Return the new name of each code, and an entry for each unregistered one.
 
@@ -87,9 +88,9 @@ def name_codes(
         known = _registered_name(code, registry, domain)
         if known is not None:
             names[code] = known
-            _compare_class(known, used, registry, diagnostics)
+            _compare_class(known, used, registry, log)
         elif name_problem(f"{domain or 'x-local'}/{code}") or code in registry:
-            names[code] = _replace_code(code, used, registry, diagnostics)
+            names[code] = _replace_code(code, used, registry, log)
         elif domain is None:
             homeless.append(code)
         else:
@@ -98,7 +99,7 @@ def name_codes(
             entries.append(entry)
             kind = f"a {_strictest_class(used)} under `{entry['parent']}`"
             message = f"`{code}` becomes `{names[code]}`, {kind}"
-            diagnostics.add("code-renamed", used[0].where, message)
+            log.add("code-renamed", used[0].where, message)
     if homeless:
         raise _domain_needed(homeless, by_code[homeless[0]][0].where)
     return CodeNames(names, tuple(entries))
@@ -134,9 +135,7 @@ def _choose_parent(code: str, uses: Sequence[CodeUse]) -> str:
     return _DEFAULT_PARENTS[strictest_verdict(use.verdict for use in uses)]
 
 
-def _compare_class(
-    name: str, uses: Sequence[CodeUse], registry: Registry, diagnostics: ImportDiagnostics
-) -> None:
+def _compare_class(name: str, uses: Sequence[CodeUse], registry: Registry, log: ImportLog) -> None:
     """Report a registered code whose class differs from its use: liftable or not."""
     hard = registry[name].refusal_class is RefusalClass.HARD_BLOCK
     for use in uses:
@@ -147,17 +146,14 @@ def _compare_class(
         else:
             continue
         help_text = "give it another code if that is not meant"
-        diagnostics.add("code-class", use.where, message, help_text, rule=use.rule)
+        log.add("code-class", use.where, message, help_text, rule=use.rule)
 
 
-def _replace_code(
-    code: str, uses: Sequence[CodeUse], registry: Registry, diagnostics: ImportDiagnostics
-) -> str:
+def _replace_code(code: str, uses: Sequence[CodeUse], registry: Registry, log: ImportLog) -> str:
     parent = _choose_parent(code, uses)
-    problem = name_problem(f"x-local/{code}")
-    why = problem or "it says that something is allowed"
+    why = name_problem(f"x-local/{code}") or "it says that something is allowed"
     assert registry[parent].effect is Effect.REFUSE
-    diagnostics.add("code-replaced", uses[0].where, f"`{code}` becomes `{parent}`: {why}")
+    log.add("code-replaced", uses[0].where, f"`{code}` becomes `{parent}`: {why}")
     return parent
 
 
@@ -194,9 +190,7 @@ def empty_registry(domain: str, registry: Registry) -> dict[str, Any]:
     }
 
 
-def extend_registry(
-    registry: Registry, domain: str | None, entries: Sequence[Mapping[str, Any]]
-) -> Registry:
+def extend_registry(registry: Registry, domain: str | None, entries: _Entries) -> Registry:
     """Return `registry` with these entries of `domain` in it."""
     if domain is None or not entries:
         return registry
@@ -224,8 +218,7 @@ def read_code_list(name: str, text: str) -> Mapping[str, str]:
         raise RegistryError("not a list of codes", where=name) from error
     rows = raw.get("codes") if isinstance(raw, dict) else None
     if not isinstance(rows, list):
-        problem = "Lumyn's codes are an object with a list called `codes`"
-        raise RegistryError(problem, where=name)
+        raise RegistryError("Lumyn's codes are an object with a list called `codes`", where=name)
     return dict(_read_listing_row(name, number, row) for number, row in enumerate(rows))
 
 

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from demur.policy.facts import scalar_kind
-from demur.policy.lumyn_draft import ImportDiagnostics, UntranslatableError
+from demur.policy.lumyn_draft import ImportLog, UntranslatableError
 from demur.source.item import SourceItem, did_you_mean
 
 _AMOUNTS = {f"amount_usd_{operator}": operator for operator in ("gt", "gte", "lt", "lte")}
@@ -41,14 +41,14 @@ class _LumynComparison(NamedTuple):
 
 
 def translate_condition(
-    rule: Mapping[str, SourceItem], diagnostics: ImportDiagnostics, *, allowing: bool
+    rule: Mapping[str, SourceItem], log: ImportLog, *, allowing: bool
 ) -> ImportedCondition:
     """Return the condition that `read_when`, `if`, `if_all` and `if_any` of a rule form together.
 
     Raises:
         CannotCarryError: A part of it cannot be translated.
     """
-    reader = _LumynReader(diagnostics, allows=allowing)
+    reader = _LumynReader(log, allows=allowing)
     whole = _ConditionBuilder()
     for leaf in reader.read_when(rule.get("when")):
         whole.add_comparison(leaf)
@@ -78,14 +78,12 @@ class _ConditionBuilder:
     def add_comparison(self, leaf: _LumynComparison) -> None:
         self.never = self.never or leaf.never
         if len(leaf.alternatives) > 1:
-            self.add_group(
-                [_simplify_operators({path: {op: value}}) for path, op, value in leaf.alternatives]
-            )
+            self.add_group([_simplify({path: {op: v}}) for path, op, v in leaf.alternatives])
             return
         path, operator, operand = leaf.alternatives[0]
         operators = self._fields.setdefault(path, {})
         if operators.setdefault(operator, operand) != operand:
-            self._groups.append(_simplify_operators({path: {operator: operand}}))
+            self._groups.append(_simplify({path: {operator: operand}}))
 
     def add_group(self, alternatives: list[_Mapping]) -> None:
         group = {"any": alternatives}
@@ -93,7 +91,7 @@ class _ConditionBuilder:
             self._groups.append(group)
 
     def build(self) -> _Mapping:
-        flat = _simplify_operators(self._fields)
+        flat = _simplify(self._fields)
         if len(self._groups) == 1:
             # A single group joins the fields in one mapping: no field is called `any` or `all`.
             [group] = self._groups
@@ -101,23 +99,20 @@ class _ConditionBuilder:
         return {**flat, "all": self._groups} if self._groups else flat
 
 
-def _simplify_operators(fields: Mapping[str, _Mapping]) -> _Mapping:
+def _simplify(fields: Mapping[str, _Mapping]) -> _Mapping:
     """Return fields in short form: a plain value instead of `eq`."""
-    return {
-        path: operators["eq"] if list(operators) == ["eq"] else dict(operators)
-        for path, operators in fields.items()
-    }
+    return {path: ops["eq"] if [*ops] == ["eq"] else dict(ops) for path, ops in fields.items()}
 
 
 class _LumynReader:
-    def __init__(self, diagnostics: ImportDiagnostics, *, allows: bool) -> None:
-        self._diagnostics = diagnostics
+    def __init__(self, log: ImportLog, *, allows: bool) -> None:
+        self._log = log
         self._allows = allows
 
     def read_when(self, item: SourceItem | None) -> Iterator[_LumynComparison]:
         for key, where, child in _iter_pairs(item, "when"):
             if key == "action_type_in":
-                self._diagnostics.add(
+                self._log.add(
                     "ignored-key",
                     where,
                     "Lumyn ignores `action_type_in` and applies the rule to every action; "
@@ -138,7 +133,7 @@ class _LumynReader:
                 message = f"Lumyn accepts `{key}` written like this and never matches it"
                 if not self._allows:
                     message += "; here the rule matches, and stops what it did not stop before"
-                self._diagnostics.add("never-matched", where, message)
+                self._log.add("never-matched", where, message)
             yield leaf
 
     def read_any(self, item: SourceItem | None, whole: _ConditionBuilder) -> None:
@@ -203,7 +198,7 @@ class _LumynReader:
         leaf = _single_comparison(path, "ne", _require_scalar(path, value, where))
         if not self._allows:
             return _LumynComparison(((path, "missing", True), *leaf.alternatives))
-        self._diagnostics.add(
+        self._log.add(
             "unequal",
             where,
             f"to Lumyn a missing `{path}` is unequal to everything, so it allows; "
@@ -227,7 +222,7 @@ class _LumynReader:
         return _LumynComparison((*missing, *alternatives))
 
     def _note_rates(self, where: str) -> None:
-        self._diagnostics.add(
+        self._log.add(
             "rates",
             where,
             "Lumyn converts an amount by the caller's own `evidence.fx_rate_to_usd` and takes "
@@ -237,7 +232,7 @@ class _LumynReader:
         )
 
     def _note_kinds(self, where: str) -> None:
-        self._diagnostics.add(
+        self._log.add(
             "kinds",
             where,
             "evidence of another kind than it is compared with (a text for a number, true for 1) "
@@ -264,9 +259,8 @@ def _unknown_condition(key: str, where: str, known: tuple[str, ...]) -> Untransl
         hint = "a name without dots and spaces, and one of _is _ne _in _gt _gte _lt _lte"
     else:
         hint = did_you_mean(key, known) or f"one of {', '.join(known)}"
-    return UntranslatableError(
-        f"the condition `{key}` cannot be translated", where=where, help=hint
-    )
+    problem = f"the condition `{key}` cannot be translated"
+    return UntranslatableError(problem, where=where, help=hint)
 
 
 def _require_scalar(path: str, value: Any, where: str) -> Any:

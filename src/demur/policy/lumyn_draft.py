@@ -48,26 +48,15 @@ class ImportLevel(StrEnum):
 
 
 # Error: something was left out. Warning: it decides or reports differently. Note: no change.
+_WARNINGS = (
+    *("code-class", "code-left-out", "code-replaced", "ignored-key", "mode", "never-matched"),
+    *("on-trial", "precedence", "rates", "renamed-rule", "unequal", "verdict", "words-left-out"),
+)
+_NOTES = ("code-renamed", "evidence-needed", "kinds", "moved", "never-read")
 DIAGNOSTIC_LEVELS = {
     "left-out": ImportLevel.ERROR,
-    "code-class": ImportLevel.WARNING,
-    "code-left-out": ImportLevel.WARNING,
-    "code-replaced": ImportLevel.WARNING,
-    "ignored-key": ImportLevel.WARNING,
-    "mode": ImportLevel.WARNING,
-    "never-matched": ImportLevel.WARNING,
-    "on-trial": ImportLevel.WARNING,
-    "precedence": ImportLevel.WARNING,
-    "rates": ImportLevel.WARNING,
-    "renamed-rule": ImportLevel.WARNING,
-    "unequal": ImportLevel.WARNING,
-    "verdict": ImportLevel.WARNING,
-    "words-left-out": ImportLevel.WARNING,
-    "code-renamed": ImportLevel.NOTE,
-    "evidence-needed": ImportLevel.NOTE,
-    "kinds": ImportLevel.NOTE,
-    "moved": ImportLevel.NOTE,
-    "never-read": ImportLevel.NOTE,
+    **dict.fromkeys(_WARNINGS, ImportLevel.WARNING),
+    **dict.fromkeys(_NOTES, ImportLevel.NOTE),
 }
 # These hold for the whole policy and are reported once, at the first place.
 _ONCE = frozenset({"kinds", "precedence", "rates"})
@@ -88,7 +77,7 @@ class ImportDiagnostic(NamedTuple):
     rule: str | None
 
 
-class ImportDiagnostics:
+class ImportLog:
     """Collects diagnostics; those about the whole policy only once."""
 
     def __init__(self, rule: str | None = None) -> None:
@@ -106,11 +95,10 @@ class ImportDiagnostics:
     ) -> None:
         """Add a diagnostic about `rule`, or about the current rule."""
         about = None if kind in _ONCE else rule or self.rule
-        self._append_once(
-            ImportDiagnostic(kind, DIAGNOSTIC_LEVELS[kind], where, message, help_text, about)
-        )
+        level = DIAGNOSTIC_LEVELS[kind]
+        self._append_once(ImportDiagnostic(kind, level, where, message, help_text, about))
 
-    def add_all(self, others: "ImportDiagnostics", rule: str | None) -> None:
+    def add_all(self, others: "ImportLog", rule: str | None) -> None:
         """Add the diagnostics of one rule under its final name `rule`."""
         for diagnostic in others.found:
             self._append_once(diagnostic._replace(rule=diagnostic.rule and rule))
@@ -121,16 +109,15 @@ class ImportDiagnostics:
         self.found.append(diagnostic)
 
 
+_Diagnostics = Sequence[ImportDiagnostic]
 _WIDTH = 100
 _GROUPS = ("all", "any")
 
 
 def render_policy(draft: PolicyDraft, diagnostics: Sequence[ImportDiagnostic] = ()) -> str:
     """Return the policy as YAML, with each diagnostic as a comment at its place."""
-    return (
-        "\n".join((*_head_lines(draft, diagnostics), *_rules_lines(draft.rules, diagnostics)))
-        + "\n"
-    )
+    lines = (*_head_lines(draft, diagnostics), *_rules_lines(draft.rules, diagnostics))
+    return "\n".join(lines) + "\n"
 
 
 def _head_lines(draft: PolicyDraft, diagnostics: Iterable[ImportDiagnostic]) -> Iterator[str]:
@@ -139,17 +126,15 @@ def _head_lines(draft: PolicyDraft, diagnostics: Iterable[ImportDiagnostic]) -> 
         if diagnostic.rule is None:
             yield from _comment_lines(f"{diagnostic.kind}: {diagnostic.message}", "")
     yield "schema_version: policy.v1"
-    yield f"policy_id: {_inline_value(draft.policy_id)}"
-    yield f"policy_version: {_inline_value(draft.policy_version)}"
+    yield f"policy_id: {_inline(draft.policy_id)}"
+    yield f"policy_version: {_inline(draft.policy_version)}"
     yield f"mode: {draft.mode}"
     code = {} if draft.code is None else {"reason_code": draft.code}
-    yield f"defaults: {_inline_value({'verdict': str(draft.verdict), **code})}"
+    yield f"defaults: {_inline({'verdict': str(draft.verdict), **code})}"
     yield ""
 
 
-def _rules_lines(
-    rules: Sequence[RuleDraft], diagnostics: Sequence[ImportDiagnostic]
-) -> Iterator[str]:
+def _rules_lines(rules: Sequence[RuleDraft], diagnostics: _Diagnostics) -> Iterator[str]:
     yield "rules:" if rules else "rules: []"
     for number, rule in enumerate(rules):
         if number:
@@ -157,23 +142,20 @@ def _rules_lines(
         for diagnostic in diagnostics:
             if diagnostic.rule == rule.id:
                 yield from _comment_lines(f"{diagnostic.kind}: {diagnostic.message}", "  ")
-        yield f"  - id: {_inline_value(rule.id)}"
+        yield f"  - id: {_inline(rule.id)}"
         yield f"    stage: {rule.stage}"
         if rule.shadow:
             yield "    shadow: true"
         yield from _condition_lines(rule.condition, "    ")
         then: dict[str, Any] = {"verdict": str(rule.verdict), "reason_codes": list(rule.codes)}
-        missing = {"missing": list(rule.missing)} if rule.missing else {}
-        yield from _field_lines("then", {**then, **missing}, "    ")
-
-
-def _field_lines(name: str, fields: Mapping[str, Any], indent: str) -> Iterator[str]:
-    short = f"{indent}{name}: {_inline_value(fields)}"
-    if len(short) <= _WIDTH:
-        yield short
-        return
-    yield f"{indent}{name}:"
-    yield from (f"{indent}  {key}: {_inline_value(value)}" for key, value in fields.items())
+        if rule.missing:
+            then["missing"] = list(rule.missing)
+        short = f"    then: {_inline(then)}"
+        if len(short) <= _WIDTH:
+            yield short
+            continue
+        yield "    then:"
+        yield from (f"      {key}: {_inline(value)}" for key, value in then.items())
 
 
 def _condition_lines(condition: Mapping[str, Any], indent: str) -> Iterator[str]:
@@ -184,20 +166,18 @@ def _condition_lines(condition: Mapping[str, Any], indent: str) -> Iterator[str]
     for key, value in condition.items():
         if key in _GROUPS:
             yield f"{indent}  {key}:"
-            yield from (f"{indent}    - {_inline_value(part)}" for part in value)
+            yield from (f"{indent}    - {_inline(part)}" for part in value)
         else:
-            yield f"{indent}  {_inline_value(key)}: {_inline_value(value)}"
+            yield f"{indent}  {_inline(key)}: {_inline(value)}"
 
 
-def _inline_value(value: Any) -> str:
+def _inline(value: Any) -> str:
     """Return a value on one line."""
     if isinstance(value, dict):
-        pairs = ", ".join(
-            f"{_inline_value(key)}: {_inline_value(item)}" for key, item in value.items()
-        )
-        return f"{{ {pairs} }}"
+        pairs = (f"{_inline(key)}: {_inline(item)}" for key, item in value.items())
+        return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_inline_value, value))}]"
+        return f"[{', '.join(map(_inline, value))}]"
     return _quote_scalar(value)
 
 

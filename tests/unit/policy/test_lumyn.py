@@ -17,7 +17,7 @@ from demur.policy.lint import lint_policy
 from demur.policy.loader import parse_policy
 from demur.policy.lumyn import ImportedPolicy, import_policy, translate_rule
 from demur.policy.lumyn_codes import extend_registry
-from demur.policy.lumyn_draft import ImportDiagnostics, RuleDraft, UntranslatableError
+from demur.policy.lumyn_draft import ImportLog, RuleDraft, UntranslatableError
 from demur.policy.policy import Stage
 from demur.source.reading import read_source
 
@@ -515,12 +515,12 @@ def written(**changes: Any) -> dict[str, Any]:
     return {"id": "R1", "stage": "HARD_BLOCKS", "if": {"evidence.a_gt": 1}, "then": then, **changes}
 
 
-def carry(raw: Any) -> tuple[RuleDraft, ImportDiagnostics]:
-    diagnostics = ImportDiagnostics()
+def carry(raw: Any) -> tuple[RuleDraft, ImportLog]:
+    diagnostics = ImportLog()
     return translate_rule(read_source("p.yml", json.dumps(raw)), diagnostics, CORE), diagnostics
 
 
-def rule_kinds(diagnostics: ImportDiagnostics) -> list[str]:
+def rule_kinds(diagnostics: ImportLog) -> list[str]:
     return [diagnostic.kind for diagnostic in diagnostics.found if diagnostic.kind != "kinds"]
 
 

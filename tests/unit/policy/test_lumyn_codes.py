@@ -17,7 +17,7 @@ from demur.policy.lumyn_codes import (
     name_codes,
     read_code_list,
 )
-from demur.policy.lumyn_draft import ImportDiagnostics
+from demur.policy.lumyn_draft import ImportLog
 
 CORE = Registry.load()
 
@@ -28,8 +28,8 @@ def use(code: str, verdict: str = "DENY", *, hard: bool = True) -> CodeUse:
 
 def name(
     *uses: CodeUse, domain: str | None = "acme.com", registry: Registry = CORE, **words: str
-) -> tuple[CodeNames, ImportDiagnostics]:
-    diagnostics = ImportDiagnostics()
+) -> tuple[CodeNames, ImportLog]:
+    diagnostics = ImportLog()
     return name_codes(uses, registry, domain, words, diagnostics), diagnostics
 
 

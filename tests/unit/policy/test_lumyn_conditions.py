@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from demur.policy.lumyn_conditions import ImportedCondition, translate_condition
-from demur.policy.lumyn_draft import ImportDiagnostics, UntranslatableError
+from demur.policy.lumyn_draft import ImportLog, UntranslatableError
 from demur.source.item import SourceItem
 
 
@@ -17,8 +17,8 @@ def item(value: Any, where: str = "p:1:1") -> SourceItem:
     return SourceItem(value, where, {}, [])
 
 
-def ask(allows: bool = False, **rule: Any) -> tuple[ImportedCondition, ImportDiagnostics]:  # noqa: FBT002 - a switch of this file
-    diagnostics = ImportDiagnostics("R")
+def ask(allows: bool = False, **rule: Any) -> tuple[ImportedCondition, ImportLog]:  # noqa: FBT002 - a switch of this file
+    diagnostics = ImportLog("R")
     fields = {key.rstrip("_"): item(value) for key, value in rule.items()}
     return translate_condition(fields, diagnostics, allowing=allows), diagnostics
 

@@ -9,8 +9,8 @@ from demur.codes.vocabulary import Verdict
 from demur.policy.lumyn_draft import (
     DIAGNOSTIC_LEVELS,
     ImportDiagnostic,
-    ImportDiagnostics,
     ImportLevel,
+    ImportLog,
     PolicyDraft,
     RuleDraft,
     render_policy,
@@ -27,7 +27,7 @@ def test_each_diagnostic_is_documented_with_its_level(kind: str) -> None:
 
 
 def test_a_diagnostic_is_about_the_rule_that_is_read_or_the_one_that_is_named() -> None:
-    diagnostics = ImportDiagnostics("R1")
+    diagnostics = ImportLog("R1")
     diagnostics.add("moved", "p:1:1", "here")
     diagnostics.add("moved", "p:2:1", "there", "help", rule="R2")
 
@@ -38,7 +38,7 @@ def test_a_diagnostic_is_about_the_rule_that_is_read_or_the_one_that_is_named() 
 
 
 def test_a_policy_wide_diagnostic_is_reported_once() -> None:
-    first, second, both = ImportDiagnostics("R1"), ImportDiagnostics("R2"), ImportDiagnostics()
+    first, second, both = ImportLog("R1"), ImportLog("R2"), ImportLog()
     for place, diagnostics in (("p:1:1", first), ("p:2:1", second)):
         diagnostics.add("rates", place, "money")
         diagnostics.add("moved", place, "here")
