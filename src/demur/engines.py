@@ -133,9 +133,10 @@ def run_on_spark(
     yield from results
 
 
-def map_frame(
-    function: Callable[[Iterator[Any]], Iterable[Result]], frame: Any
-) -> Iterator[Result]:
+_OnBatches = Callable[[Iterator[Any]], Iterable[Result]]
+
+
+def map_frame(function: _OnBatches[Result], frame: Any) -> Iterator[Result]:
     """Yield the function's results for each partition, passed as Arrow batches.
 
     The frame may belong to a remote session (Spark Connect).
@@ -149,9 +150,7 @@ def map_frame(
         yield pickle.loads(bytes(row[0]))  # noqa: S301 - written by our own workers
 
 
-def _pickle_results(
-    function: Callable[[Iterator[Any]], Iterable[Result]], batches: Iterator[Any]
-) -> Iterator[Any]:
+def _pickle_results(function: _OnBatches[Any], batches: Iterator[Any]) -> Iterator[Any]:
     pa = import_package("pyarrow")
     for result in function(batches):
         yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
@@ -160,13 +159,11 @@ def _pickle_results(
 @contextmanager
 def _translate_errors() -> Iterator[None]:
     """Turn the errors of a failed job, from Python or from Java, into an EngineError."""
-    known = (
-        import_package("pyspark.errors").PySparkException,
-        import_package("py4j.protocol").Py4JError,
-    )
+    python = import_package("pyspark.errors").PySparkException
+    java = import_package("py4j.protocol").Py4JError
     try:
         yield
-    except known as error:
+    except (python, java) as error:
         raise engine_failure("Spark", error) from error
 
 

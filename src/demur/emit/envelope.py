@@ -24,10 +24,8 @@ def check_refuses(refusal: Refusal) -> None:
         InputError: The code allows.
     """
     if refusal.refusal_class is None:
-        raise InputError(
-            f"`{refusal.code}` is a code that allows, so it is not a refusal",
-            help="emit only refusals",
-        )
+        problem = f"`{refusal.code}` is a code that allows, so it is not a refusal"
+        raise InputError(problem, help="emit only refusals")
 
 
 def to_envelope(refusal: Refusal) -> dict[str, Any]:
@@ -111,14 +109,11 @@ def from_problem(data: object) -> Refusal | None:
         return None
     code = kind.removeprefix(PROBLEM_TYPE_PREFIX)
     if nested_value(data, "schema_version") is None:
-        return _from_type_alone(code, nested_value(data, "detail"))
+        detail = nested_value(data, "detail")
+        entry = registry_or_core().get(code)
+        if entry is None or entry.refusal_class is None:
+            return None
+        text = detail if isinstance(detail, str) else ""
+        return Refusal.from_code(code, text, registry=registry_or_core())
     refusal = from_envelope(data)
     return refusal if refusal is not None and refusal.code == code else None
-
-
-def _from_type_alone(code: str, detail: object) -> Refusal | None:
-    entry = registry_or_core().get(code)
-    if entry is None or entry.refusal_class is None:
-        return None
-    text = detail if isinstance(detail, str) else ""
-    return Refusal.from_code(code, text, registry=registry_or_core())

@@ -81,10 +81,8 @@ def to_cloudevents(
 
 def from_cloudevents(data: object) -> Refusal | None:
     """Return the refusal in an event, or None."""
-    if nested_value(data, "specversion") != "1.0" or nested_value(data, "type") not in (
-        DECIDED_TYPE,
-        UNDECIDED_TYPE,
-    ):
+    known = nested_value(data, "type") in (DECIDED_TYPE, UNDECIDED_TYPE)
+    if not known or nested_value(data, "specversion") != "1.0":
         return None
     return from_envelope(nested_value(data, "data"))
 
@@ -106,14 +104,11 @@ class _OcsfValue(NamedTuple):
 _UNKNOWN, _DENIED = _OcsfValue(0, "Unknown"), _OcsfValue(2, "Denied")
 _BLOCKED, _REJECTED = _OcsfValue(2, "Blocked"), _OcsfValue(25, "Rejected")
 _UNAUTHORIZED, _ERROR = _OcsfValue(26, "Unauthorized"), _OcsfValue(27, "Error")
+_CAPTIONS = ("Informational", "Low", "Medium", "High", "Critical")
 _SEVERITY = {
-    Severity.INFO: _OcsfValue(1, "Informational"),
-    Severity.LOW: _OcsfValue(2, "Low"),
-    Severity.MEDIUM: _OcsfValue(3, "Medium"),
-    Severity.HIGH: _OcsfValue(4, "High"),
-    Severity.CRITICAL: _OcsfValue(5, "Critical"),
+    severity: _OcsfValue(number, caption)
+    for number, (severity, caption) in enumerate(zip(Severity, _CAPTIONS, strict=True), 1)
 }
-assert set(_SEVERITY) == set(Severity)
 _AUTHORITY = {GrantKind.APPROVAL, GrantKind.AUTHORIZATION}
 
 
@@ -168,16 +163,12 @@ def _ocsf_disposition(refusal: Refusal, entry: Entry | None) -> _OcsfValue:
 
 
 def _finding_info(refusal: Refusal, entry: Entry | None, event_id: str) -> dict[str, Any]:
+    name = refusal.source.name if refusal.source else "demur"
     return {
         "uid": event_id,
         "title": entry.title if entry else refusal.code,
         **({"desc": entry.summary, "types": [entry.family]} if entry else {}),
-        "analytic": {
-            "type_id": 1,
-            "type": "Rule",
-            "uid": refusal.code,
-            "name": refusal.source.name if refusal.source else "demur",
-        },
+        "analytic": {"type_id": 1, "type": "Rule", "uid": refusal.code, "name": name},
     }
 
 

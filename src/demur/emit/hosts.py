@@ -50,9 +50,8 @@ def to_claude_code(
     """
     check_refuses(refusal)
     if event not in HOOK_EVENTS:
-        raise InputError(
-            f"the hook event `{event}` cannot refuse", help=f"one of {', '.join(HOOK_EVENTS)}"
-        )
+        help_text = f"one of {', '.join(HOOK_EVENTS)}"
+        raise InputError(f"the hook event `{event}` cannot refuse", help=help_text)
     # INVARIANT: a hook's output keeps the code and the detail.
     output = _hook_output(refusal.line, event, "ask" if ask and _may_ask(refusal) else "deny")
     return {**output, "continue": False, "stopReason": refusal.line} if halt else output
@@ -149,9 +148,8 @@ def to_mcp_denial(
     authorization: dict[str, Any] = {"reason": DENIAL_REASON}
     if refusal.decision_id is not None:
         authorization["authorizationContextId"] = refusal.decision_id
-    authorization["remediationHints"] = _remediation_hints(
-        refusal, next_step(refusal, registry=registry)
-    )
+    step = next_step(refusal, registry=registry)
+    authorization["remediationHints"] = _remediation_hints(refusal, step)
     # INVARIANT: an MCP denial keeps the whole refusal.
     data = {"authorization": authorization, "refusal": to_envelope(refusal)}
     error = {"code": DENIAL_ERROR_CODE, "message": refusal.line, "data": data}
@@ -165,11 +163,8 @@ def from_mcp_denial(data: object) -> Refusal | None:
 
 def _remediation_hints(refusal: Refusal, step: NextStep) -> list[dict[str, Any]]:
     """Return the next step as a hint of demur's own type, and an appeal URL as another."""
-    hint: dict[str, Any] = {
-        "type": f"{HINT_PREFIX}{step.advice}",
-        "retry": step.retry,
-        "description": step.sentence,
-    }
+    hint: dict[str, Any] = {"type": f"{HINT_PREFIX}{step.advice}", "retry": step.retry}
+    hint["description"] = step.sentence
     if step.wait is not None:
         hint["retryAfter"] = step.wait
     if step.ask is not None:

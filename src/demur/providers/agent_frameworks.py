@@ -5,13 +5,7 @@ from typing import Any
 from demur.codes.vocabulary import Surface
 from demur.providers.node import ABSENT, Node
 from demur.providers.shape import ResponseShape, fields_without, parse_json
-from demur.providers.signals import (
-    Interpretation,
-    Signal,
-    SignalOutcome,
-    interpret,
-    strongest_signal,
-)
+from demur.providers.signals import Interpretation, Signal, SignalOutcome, interpret, max_signal
 from demur.providers.upstream import (
     ListedException,
     drop_missing,
@@ -46,8 +40,7 @@ def read_langchain(shape: ResponseShape) -> Signal | None:
     own = shape.own
     if shape.has_type(*_MESSAGES) or own["response_metadata"]:
         return read_message(own)
-    answers = (own, *own["decisions"])
-    return _read_tool_message(own) or strongest_signal(map(_read_decision, answers))
+    return _read_tool_message(own) or max_signal(map(_read_decision, (own, *own["decisions"])))
 
 
 def read_message(said: Node) -> Signal | None:
@@ -60,17 +53,11 @@ def read_message(said: Node) -> Signal | None:
     ended = read_category(_LANGCHAIN, metadata["stop_details"]["category"])
     ended = ended or read_finish_reason(_LANGCHAIN, reason, ratings)
     refusals = (block for block in said["content"] if block["type"].text == "refusal")
-    blocked = strongest_signal(map(_read_block, refusals))
-    return strongest_signal(
-        (
-            prompt,
-            _unless_vague(ended),
-            _unless_vague(blocked),
-            ended,
-            blocked,
-            _read_openai_refusal(said),
-        )
-    )
+    blocked = max_signal(map(_read_block, refusals))
+    exact = (_unless_vague(ended), _unless_vague(blocked))
+    # OpenAI's words come last: they have no code.
+    words = _read_words(_LANGCHAIN, "refusal_text", said["additional_kwargs"]["refusal"])
+    return max_signal((prompt, *exact, ended, blocked, words))
 
 
 def _unless_vague(signal: Signal | None) -> Signal | None:
@@ -91,24 +78,20 @@ def _read_block(block: Node) -> Signal | None:
     return line or interpret(_LANGCHAIN, "refusal_block", "refusal").to_signal(block)
 
 
-def _read_openai_refusal(said: Node) -> Signal | None:
-    """Return the refusal in OpenAI's `refusal` text, or None."""
-    words = said["additional_kwargs"]["refusal"]
+def _read_words(via: str, field: str, words: Node) -> Signal | None:
+    """Return the refusal in a text that always refuses, or None if there is no text."""
     if not words.text:
         return None
-    return find_own_refusal(_LANGCHAIN, words, last=True) or interpret(
-        _LANGCHAIN, "refusal_text", "*"
-    ).to_signal(words)
+    line = find_own_refusal(via, words, last=True)
+    return line or interpret(via, field, "*").to_signal(words)
 
 
 def _read_exception(error: ListedException) -> Signal | None:
     own = error.shape.own
     if error.kind == "PIIDetectionError":
-        found = sum(1 for _ in own["matches"])
-        said = {"entity": own["pii_type"].text, "count": found, "left_out": ["matches"]}
-        return error.to_signal(
-            own["pii_type"], evidence=drop_missing(said), detail=str(own["pii_type"].text)
-        )
+        kind, found = own["pii_type"], sum(1 for _ in own["matches"])
+        said = drop_missing({"entity": kind.text, "count": found, "left_out": ["matches"]})
+        return error.to_signal(kind, evidence=said, detail=str(kind.text))
     if error.kind == "OpenAIModerationError":
         return _read_moderation_error(error)
     # Another framework has an exception of the same name, with the text in `refusal`.
@@ -121,10 +104,8 @@ def _read_exception(error: ListedException) -> Signal | None:
 def _read_moderation_error(error: ListedException) -> Signal:
     own = error.shape.own
     stage = own["stage"].text
-    more: dict[str, Any] = {
-        "surface": _STAGES.get(stage or ""),
-        "detail": f"flagged by moderation: {stage}",
-    }
+    more: dict[str, Any] = {"surface": _STAGES.get(stage or "")}
+    more["detail"] = f"flagged by moderation: {stage}"
     evidence = drop_missing({"stage": stage, "left_out": ["content"]})
     found = read_moderation(_LANGCHAIN, own["result"], evidence=evidence, **more)
     return found or error.to_signal(evidence=evidence, **more)
@@ -143,9 +124,8 @@ def _read_decision(answer: Node) -> Signal | None:
         return None
     words = answer["message"]
     line = find_own_refusal(_LANGCHAIN, words, last=True)
-    return line or interpret(_LANGCHAIN, "decision", "reject").to_signal(
-        kind, detail=words.text or ""
-    )
+    judged = interpret(_LANGCHAIN, "decision", "reject")
+    return line or judged.to_signal(kind, detail=words.text or "")
 
 
 _PYDANTIC_AI = "pydantic_ai"
@@ -162,19 +142,14 @@ def read_pydantic_ai(shape: ResponseShape) -> Signal | None:
     if error is None:
         said = next((one for one in (own, own["response"]) if _is_response(one)), ABSENT)
         found = _read_response(said)
-        return (
-            _read_denied_tool(own)
-            if found is None
-            else found._replace(rest=shape.with_body(fields_without(said, "finish_reason")))
-        )
+        if found is None:
+            return _read_denied_tool(own)
+        return found._replace(rest=shape.with_body(fields_without(said, "finish_reason")))
     if error.kind == "ApprovalRequired":
         return find_own_refusal(_PYDANTIC_AI, own["metadata"]) or error.to_signal()
     body = own.derive(parse_json(own["body"].raw), "body")
-    behind = _read_response(
-        body
-        if _is_response(body)
-        else next((one for one in reversed([*body]) if _is_response(one)), ABSENT)
-    )
+    answers = (one for one in (body, *reversed([*body])) if _is_response(one))
+    behind = _read_response(next(answers, ABSENT))
     if behind is not None and behind.must_report:
         return behind
     return read_error_behind(_PYDANTIC_AI, own) or error.to_signal()
@@ -182,20 +157,19 @@ def read_pydantic_ai(shape: ResponseShape) -> Signal | None:
 
 def _is_response(one: Node) -> bool:
     """Return whether this is a response, by its kind or by its provider details."""
-    return one["parts"].present and (
-        one["kind"].text == "response" or one["provider_details"].present
-    )
+    known = one["kind"].text == "response" or one["provider_details"].present
+    return known and one["parts"].present
 
 
 def _read_response(said: Node) -> Signal | None:
     details = said["provider_details"]
     ratings = details["safety_ratings"]
-    found = strongest_signal(
+    found = max_signal(
         [
             read_block_reason(_PYDANTIC_AI, details["block_reason"], ratings),
             read_category(_PYDANTIC_AI, details["refusal_category"]),
             read_finish_reason(_PYDANTIC_AI, details["finish_reason"], ratings),
-            _read_refusal_text(details["refusal"]),
+            _read_words(_PYDANTIC_AI, "refusal", details["refusal"]),
         ]
     )
     if found is not None:
@@ -203,14 +177,6 @@ def _read_response(said: Node) -> Signal | None:
         return found
     judged = interpret(_PYDANTIC_AI, "finish_reason", said["finish_reason"].text)
     return judged.to_signal(said["finish_reason"]) if judged.known else None
-
-
-def _read_refusal_text(words: Node) -> Signal | None:
-    if not words.text:
-        return None
-    return find_own_refusal(_PYDANTIC_AI, words, last=True) or interpret(
-        _PYDANTIC_AI, "refusal", "*"
-    ).to_signal(words)
 
 
 def _read_denied_tool(own: Node) -> Signal | None:
@@ -259,12 +225,10 @@ def _tripwire_signal(judged: Interpretation, result: Node, surface: Surface | No
     said = (result["output"] or result)["output_info"]
     guard = result["guardrail"]["name"].text
     more: dict[str, Any] = {"surface": surface, "evidence": drop_missing({"guard": guard})}
-    found = find_own_refusal(_OPENAI_AGENTS, said, **more) or find_reason_code(
-        _OPENAI_AGENTS, said, **more
-    )
-    return found or judged.to_signal(
-        said or result["guardrail"], detail=guard or "a guardrail", **more
-    )
+    found = find_own_refusal(_OPENAI_AGENTS, said, **more)
+    found = found or find_reason_code(_OPENAI_AGENTS, said, **more)
+    place, detail = said or result["guardrail"], guard or "a guardrail"
+    return found or judged.to_signal(place, detail=detail, **more)
 
 
 def _read_behaviour(own: Node) -> Signal | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signals import Signal, SignalOutcome, interpret, load_system, strongest_signal
+from demur.providers.signals import Signal, SignalOutcome, interpret, load_system, max_signal
 
 _ANTHROPIC = "anthropic"
 # A known phrase in a typed error is still free text.
@@ -16,8 +16,7 @@ def read_anthropic(shape: ResponseShape) -> Signal | None:
     body = shape.body
     message = body["message"] if body["type"].text == "message_start" else body
     signals = [_read_stop_reason(place) for place in (message, body["delta"])]
-    handed = list(_read_fallbacks(message))
-    return strongest_signal([*signals, *handed, *_read_errors(shape)])
+    return max_signal([*signals, *_read_fallbacks(message), *_read_errors(shape)])
 
 
 def _read_stop_reason(message: Node) -> Signal | None:
@@ -29,12 +28,8 @@ def _read_stop_reason(message: Node) -> Signal | None:
         return judged.to_signal(reason)
     details = message["stop_details"]
     category = details["category"]
-    evidence = {
-        "native_reason": reason.text,
-        "category": category.text,
-        "explanation": details["explanation"].text,
-        "recommended_model": details["recommended_model"].text,
-    }
+    named = ("category", "explanation", "recommended_model")
+    evidence = {"native_reason": reason.text, **{name: details[name].text for name in named}}
     if category.text:
         judged = interpret(_ANTHROPIC, "category", category.text)
     return judged.to_signal(
@@ -68,12 +63,8 @@ def _read_errors(shape: ResponseShape) -> Iterator[Signal]:
     error = shape.body["error"]
     code = error["details"]["error_code"]
     if code.text:
-        details = error["details"]
-        evidence = {
-            "native_reason": code.text,
-            "appeal_url": details["appeal_url"].text,
-            "field": details["field"].text,
-        }
+        named = {name: error["details"][name].text for name in ("appeal_url", "field")}
+        evidence = {"native_reason": code.text, **named}
         judged = interpret(_ANTHROPIC, "error_code", code.text)
         yield judged.to_signal(code, evidence=_drop_absent(evidence))
     words = error["message"]
@@ -111,9 +102,8 @@ def _read_permission(permission: Node, event: Node) -> Signal | None:
         exact = interpret(_ANTHROPIC, "deny_reason", reason.text)
         # The list is open: an unknown reason still denies the action.
         judged = exact if exact.known else judged
-    return judged.to_signal(
-        permission, evidence={**_call_evidence(event), "native_reason": reason.text}
-    )
+    evidence = {**_call_evidence(event), "native_reason": reason.text}
+    return judged.to_signal(permission, evidence=evidence)
 
 
 def _call_evidence(event: Node) -> dict[str, str]:

@@ -10,13 +10,7 @@ from typing import NamedTuple
 
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signals import (
-    Interpretation,
-    Signal,
-    SignalOutcome,
-    interpret,
-    strongest_signal,
-)
+from demur.providers.signals import Interpretation, Signal, SignalOutcome, interpret, max_signal
 
 _SYSTEM = "bedrock"
 
@@ -26,7 +20,7 @@ def read_bedrock(shape: ResponseShape) -> Signal | None:
     body = shape.body
     traces = _find_assessments(body)
     # All count: a model's own stop reason may come with a guardrail's action.
-    return strongest_signal(
+    return max_signal(
         [
             *(_read_stop(stop, traces) for stop in _find_stop_words(body)),
             *_read_coverage(body["guardrailCoverage"]),
@@ -77,22 +71,17 @@ def _read_stop(stop: Node, traces: list[tuple[str, Node]]) -> Signal | None:
     field = "stop_reason" if stop.path.lower().endswith("reason") else "guardrail_action"
     judged = interpret(_SYSTEM, field, word)
     if judged.outcome is not SignalOutcome.REFUSAL:
-        return strongest_signal(
-            [judged.to_signal(stop), *read_assessments(traces, intervened=False)]
-        )
+        return max_signal([judged.to_signal(stop), *read_assessments(traces, intervened=False)])
+    blocked = judged.to_signal(stop, evidence={"native_reason": word})
     if "intervened" not in word.casefold() or not traces:
-        return judged.to_signal(stop, evidence={"native_reason": word})
+        return blocked
     found = list(read_assessments(traces, intervened=True))
     if any(signal.outcome is SignalOutcome.REFUSAL for signal in found):
-        return strongest_signal(found)
+        return max_signal(found)
     masked = any(signal.evidence.get("action") == "ANONYMIZED" for signal in found)
     masked = masked and all(is_known_assessment(assessment) for _, assessment in traces)
     # Only masked: the answer was given, with parts replaced.
-    return (
-        strongest_signal(found)
-        if masked
-        else judged.to_signal(stop, evidence={"native_reason": word})
-    )
+    return max_signal(found) if masked else blocked
 
 
 def _read_coverage(coverage: Node) -> Iterator[Signal]:
@@ -107,9 +96,8 @@ def _read_attacks(checked: Node) -> Iterator[Signal]:
     for result in checked["results"]:
         category = result["category"]
         evidence = {"category": category.text, "score": result["severityScore"].number}
-        yield interpret(_SYSTEM, "prompt_attack", category.text).to_signal(
-            category, evidence=evidence
-        )
+        judged = interpret(_SYSTEM, "prompt_attack", category.text)
+        yield judged.to_signal(category, evidence=evidence)
 
 
 def _read_hook(body: Node) -> Signal | None:
@@ -155,9 +143,13 @@ def read_assessments(traces: Iterable[tuple[str, Node]], *, intervened: bool) ->
     for side, assessment in traces:
         for check in _find_checks(assessment):
             yield _check_signal(check, side)
-        yield from _read_reasoning(
-            assessment["automatedReasoningPolicy"], side, intervened=intervened
-        )
+        for finding in assessment["automatedReasoningPolicy"]["findings"]:
+            for kind, inner in finding.fields():
+                judged = interpret(_SYSTEM, "reasoning", kind)
+                if intervened and judged.outcome is SignalOutcome.DETECT_ONLY:
+                    judged = judged._replace(outcome=SignalOutcome.REFUSAL)
+                evidence = {"category": kind, "stage": side}
+                yield judged.to_signal(inner, surface=side or None, evidence=evidence)
         yield from _read_coverage(assessment["invocationMetrics"]["guardrailCoverage"])
 
 
@@ -184,10 +176,8 @@ def _find_checks(assessment: Node) -> Iterator[_GuardrailCheck]:
         kind = result["type"].text
         yield _GuardrailCheck(interpret(_SYSTEM, "content_filter", kind), result, kind)
     for result in assessment["topicPolicy"]["topics"]:
-        name = result["name"].text
-        yield _GuardrailCheck(
-            interpret(_SYSTEM, "topic", result["type"].text or "DENY"), result, name
-        )
+        judged = interpret(_SYSTEM, "topic", result["type"].text or "DENY")
+        yield _GuardrailCheck(judged, result, result["name"].text)
     words = assessment["wordPolicy"]
     for result in words["customWords"]:
         yield _GuardrailCheck(interpret(_SYSTEM, "word_list", "customWords"), result, None)
@@ -224,13 +214,3 @@ def _check_signal(check: _GuardrailCheck, side: str) -> Signal:
         surface=side or None,
         evidence={key: value for key, value in evidence.items() if value not in {None, ""}},
     )
-
-
-def _read_reasoning(policy: Node, side: str, *, intervened: bool) -> Iterator[Signal]:
-    for finding in policy["findings"]:
-        for kind, inner in finding.fields():
-            judged = interpret(_SYSTEM, "reasoning", kind)
-            if intervened and judged.outcome is SignalOutcome.DETECT_ONLY:
-                judged = judged._replace(outcome=SignalOutcome.REFUSAL)
-            evidence = {"category": kind, "stage": side}
-            yield judged.to_signal(inner, surface=side or None, evidence=evidence)

@@ -53,10 +53,6 @@ def _read_hook_output(own: Node) -> Signal | None:
         judged = interpret(_SYSTEM, field, node.text)
         if judged.code is not None:
             return _hook_signal(judged, node, reason, event)
-    return _read_halt(own, event)
-
-
-def _read_halt(own: Node, event: str | None) -> Signal | None:
     stop = own["continue"] or own["continue_"]
     # Other objects have this field too: every field must be one of a hook output.
     if stop.raw is not False or {name for name, _ in own.fields()} - _HOOK_OUTPUT:

@@ -2,7 +2,7 @@
 
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape, fields_without
-from demur.providers.signals import Signal, SignalOutcome, interpret, load_system, strongest_signal
+from demur.providers.signals import Signal, SignalOutcome, interpret, max_signal
 from demur.providers.upstream import (
     ListedException,
     drop_missing,
@@ -30,7 +30,7 @@ def read_litellm(shape: ResponseShape) -> Signal | None:
         return _read_exception(error)
     choices = [*shape.body["choices"]]
     signals = [_read_choice(choice, shape.body) for choice in choices]
-    found = strongest_signal(signals)
+    found = max_signal(signals)
     if found is None:
         return None
     kept = [
@@ -38,8 +38,7 @@ def read_litellm(shape: ResponseShape) -> Signal | None:
         for choice, said in zip(choices, signals, strict=True)
     ]
     # Other readers would misread the finish reasons that LiteLLM made of native ones.
-    rest = shape.with_body({**fields_without(shape.body), "choices": kept})
-    return found._replace(rest=rest)
+    return found._replace(rest=shape.with_body({**fields_without(shape.body), "choices": kept}))
 
 
 def _read_exception(error: ListedException) -> Signal | None:
@@ -50,10 +49,8 @@ def _read_exception(error: ListedException) -> Signal | None:
         entity = own["entity_type"]
         said = {"guard": own["guardrail_name"].text, "entity": entity.text}
         return error.to_signal(entity, evidence=drop_missing(said))
-    said = {"provider": own["llm_provider"].text}
-    return _read_filter_behind(own, error.shape.body) or error.to_signal(
-        evidence=drop_missing(said)
-    )
+    said = drop_missing({"provider": own["llm_provider"].text})
+    return _read_filter_behind(own, error.shape.body) or error.to_signal(evidence=said)
 
 
 def _read_guardrail(error: ListedException) -> Signal:
@@ -83,16 +80,11 @@ def _read_filter_behind(own: Node, body: Node) -> Signal | None:
 
 def _read_choice(choice: Node, answer: Node) -> Signal | None:
     native = choice["provider_specific_fields"]["native_finish_reason"]
-    if native:
-        return read_finish_reason(_LITELLM, native, _first_ratings(answer))
-    # Without it, only the ratings explain why Gemini filtered an answer.
-    filtered = choice["finish_reason"].text == "content_filter"
-    ratings = _first_ratings(answer)
-    return (
-        read_finish_reason(_LITELLM, choice["finish_reason"], ratings)
-        if filtered and ratings
-        else None
-    )
+    reason, ratings = choice["finish_reason"], _first_ratings(answer)
+    # Without the native reason, only the ratings explain why Gemini filtered an answer.
+    if not native and not (ratings and reason.text == "content_filter"):
+        return None
+    return read_finish_reason(_LITELLM, native or reason, ratings)
 
 
 def _first_ratings(answer: Node) -> Node:
@@ -117,11 +109,8 @@ def read_instructor(shape: ResponseShape) -> Signal | None:
         judged = interpret(_INSTRUCTOR, "assertion", _ASSERTION_PREFIX)
         message = Node(shape.message, "message")
         return judged.to_signal(message, detail=shape.message, confidence=_WORDS_CONFIDENCE)
-    return (
-        _read_last_answer(shape.own["last_completion"])
-        if match_exception(_INSTRUCTOR, shape)
-        else None
-    )
+    listed = match_exception(_INSTRUCTOR, shape)
+    return _read_last_answer(shape.own["last_completion"]) if listed else None
 
 
 def _read_last_answer(answer: Node) -> Signal | None:
@@ -145,34 +134,27 @@ def read_inspect_ai(shape: ResponseShape) -> Signal | None:
     Inspect turns an unknown stop reason into `unknown`, which may hide a refusal. The output
     has no other trace of it, so none is reported.
     """
-    return strongest_signal(
-        _read_output_choice(choice) for choice in shape.own["choices"] if choice["stop_reason"]
-    )
+    choices = (choice for choice in shape.own["choices"] if choice["stop_reason"])
+    return max_signal(map(_read_output, choices))
 
 
-def _read_output_choice(choice: Node) -> Signal | None:
+def _read_output(choice: Node) -> Signal | None:
     reason = choice["stop_reason"]
     judged = interpret(_INSPECT_AI, "stop_reason", reason.text)
     if judged.code is None:
         return None
     details = choice["stop_details"]
     named = [details["category"], *(one["category"] for one in details["categories"])]
-    return strongest_signal(_read_category(node) for node in named if node) or judged.to_signal(
-        reason
-    )
+    return max_signal(map(_read_category, filter(None, named))) or judged.to_signal(reason)
 
 
 def _read_category(node: Node) -> Signal | None:
     """Return the meaning of a category; Inspect passes on those of any provider."""
-    if (node.text or "").startswith(_GEMINI):
-        return (
-            load_system("gemini")
-            .interpret("rating", node.text)
-            .to_signal(node, evidence={"via": _INSPECT_AI})
-        )
-    azure = interpret("azure_openai", "category", node.text)
-    if azure.known:
-        return azure.to_signal(node, evidence={"via": _INSPECT_AI})
+    gemini = (node.text or "").startswith(_GEMINI)
+    place = ("gemini", "rating") if gemini else ("azure_openai", "category")
+    judged = interpret(*place, node.text)
+    if gemini or judged.known:
+        return judged.to_signal(node, evidence={"via": _INSPECT_AI})
     return read_category(_INSPECT_AI, node)
 
 

@@ -12,28 +12,27 @@ from typing import Any, Protocol
 
 from demur.providers.node import Node, ReadBudget, ResponseTooLargeError
 from demur.providers.shape import parse_json
-from demur.providers.signals import Signal, strongest_signal
+from demur.providers.signals import Signal, max_signal
 
 _MAX_REFUSAL_LENGTH = 4000
 _MAX_KEPT = 1000
+_Response = dict[str, Any]
 
 
 class _PastEndings:
     """Earlier responses by their stop reason: a later reason does not undo an earlier one."""
 
     def __init__(self) -> None:
-        self._past: dict[tuple[Any, str], dict[str, Any]] = {}
+        self._past: dict[tuple[Any, str], _Response] = {}
 
-    def keep_ending(
-        self, place: Any, word: str | None, new: Node, response: dict[str, Any]
-    ) -> None:
+    def keep_ending(self, place: Any, word: str | None, new: Node, response: _Response) -> None:
         """Keep a copy of `response` under its reason `word` if the `new` reason differs."""
         if word is not None and new.present and new.text != word:
             check_room(self._past)
             self._past[(place, word)] = dict(response)
 
     @property
-    def responses(self) -> list[dict[str, Any]]:
+    def responses(self) -> list[_Response]:
         return list(self._past.values())
 
 
@@ -65,7 +64,7 @@ class EventAccumulator(Protocol):
         """Add one event."""
 
     @property
-    def responses(self) -> list[dict[str, Any]]:
+    def responses(self) -> list[_Response]:
         """The events so far, as responses of the same provider.
 
         There are several if a later event replaced the values of an earlier one.
@@ -124,7 +123,7 @@ class ChatAccumulator:
                     results[category] = result.raw
 
     @property
-    def responses(self) -> list[dict[str, Any]]:
+    def responses(self) -> list[_Response]:
         """The completion, and parts of it from before they were replaced."""
         whole = {**self._whole, "choices": list(self._choices.values())}
         return [whole, *self._past.responses, *self._before]
@@ -170,7 +169,7 @@ class ResponsesAccumulator:
         self._refusals[place] = words[:_MAX_REFUSAL_LENGTH]
 
     @property
-    def responses(self) -> list[dict[str, Any]]:
+    def responses(self) -> list[_Response]:
         """The running response, and each response that ended."""
         said = [{"type": "refusal", "refusal": words} for words in self._refusals.values()]
         running = {
@@ -210,9 +209,8 @@ class AnthropicAccumulator:
     def accepts(event: Node) -> bool:
         """Return whether `event` is one of a message."""
         kind = event["type"].text or ""
-        return kind.startswith(("message_", "content_block_")) or (
-            kind == "error" and event["error"].present
-        )
+        failed = kind == "error" and event["error"].present
+        return failed or kind.startswith(("message_", "content_block_"))
 
     def feed(self, event: Node) -> None:
         """Add one event."""
@@ -234,7 +232,7 @@ class AnthropicAccumulator:
                 self._message[name] = found.text if name == "stop_reason" else found.raw
 
     @property
-    def responses(self) -> list[dict[str, Any]]:
+    def responses(self) -> list[_Response]:
         """The message without its text, and its versions with earlier stop reasons."""
         return [self._message, *self._past.responses]
 
@@ -250,9 +248,7 @@ class GeminiAccumulator:
     @staticmethod
     def accepts(event: Node) -> bool:
         """Return whether `event` is a chunk or a live message."""
-        return any(
-            event[name].present for name in ("candidates", "promptFeedback", "serverContent")
-        )
+        return any(event[name] for name in ("candidates", "promptFeedback", "serverContent"))
 
     def feed(self, event: Node) -> None:
         """Add one chunk."""
@@ -284,7 +280,7 @@ class GeminiAccumulator:
             kept["safetyRatings"] = ratings.raw
 
     @property
-    def responses(self) -> list[dict[str, Any]]:
+    def responses(self) -> list[_Response]:
         """The response without its text, and its versions with earlier stop reasons."""
         whole = {**self._whole, "candidates": list(self._candidates.values())}
         return [whole, *self._past.responses]
@@ -316,7 +312,7 @@ class BedrockAccumulator:
             self._response["trace"] = event["metadata"]["trace"].raw
 
     @property
-    def responses(self) -> list[dict[str, Any]]:
+    def responses(self) -> list[_Response]:
         """The response without its text, and its versions with earlier stop reasons."""
         # The guardrail's trace comes last, and explains every ending.
         traced = {name: self._response[name] for name in ("trace",) if name in self._response}
@@ -380,15 +376,11 @@ def _server_sent_events(text: str, budget: ReadBudget) -> Iterator[Any]:
             budget.spend(_LINE_COST)
             block.append(line.removeprefix(_DATA_PREFIX).strip())
         elif not line.strip():
-            yield from _event_data(block)
+            whole = unwrap_event("\n".join(block)) if block else None
+            # Some servers omit the blank line between events.
+            found = [whole] if isinstance(whole, Mapping) else map(unwrap_event, block)
+            yield from (event for event in found if isinstance(event, Mapping) and event)
             block = []
-
-
-def _event_data(block: list[str]) -> Iterator[Any]:
-    whole = unwrap_event("\n".join(block)) if block else None
-    # Some servers omit the blank line between events.
-    found = [whole] if isinstance(whole, Mapping) else [unwrap_event(line) for line in block]
-    yield from (event for event in found if isinstance(event, Mapping) and event)
 
 
 def _json_lines(text: str, budget: ReadBudget) -> list[Any]:
@@ -449,7 +441,7 @@ class StreamAccumulator:
         if form is None:
             kind = next((kind for kind in ACCUMULATORS if kind.accepts(node)), None)
             if kind is None:
-                self.signal = strongest_signal([self.signal, self._read_unknown(node.raw)])
+                self.signal = max_signal([self.signal, self._read_unknown(node.raw)])
                 return
             form = kind()
             self._accumulators.append(form)

@@ -6,14 +6,7 @@ from typing import NamedTuple
 from demur.codes.vocabulary import Surface
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signals import (
-    Interpretation,
-    Signal,
-    SignalOutcome,
-    interpret,
-    load_system,
-    strongest_signal,
-)
+from demur.providers.signals import Interpretation, Signal, SignalOutcome, interpret, max_signal
 
 _GEMINI = "gemini"
 _VAGUE_CODES = {"CONTENT_OTHER", "FILTERED_UNSPECIFIED"}
@@ -22,7 +15,7 @@ _VAGUE_CODES = {"CONTENT_OTHER", "FILTERED_UNSPECIFIED"}
 def read_gemini(shape: ResponseShape) -> Signal | None:
     """Return the signal of a response, a live message or a media operation."""
     live = (shape.body["serverContent"], shape.body)
-    return strongest_signal(
+    return max_signal(
         [
             _read_prompt_feedback(shape.body["promptFeedback"]),
             *(_read_candidate(candidate) for candidate in shape.body["candidates"]),
@@ -38,17 +31,12 @@ def _read_prompt_feedback(feedback: Node) -> Signal | None:
     if word is None and not _blocking_ratings(feedback):
         return None
     # A number or a rating reports a block too, without its reason.
-    judged, evidence = _refine_by_ratings(
-        interpret(_GEMINI, "block_reason", word or "OTHER"), feedback
-    )
-    words = feedback["blockReasonMessage"].text
+    judged = interpret(_GEMINI, "block_reason", word or "OTHER")
+    judged, evidence = _refine_by_ratings(judged, feedback)
+    words = feedback["blockReasonMessage"].text or ""
     evidence = {**evidence, "native_reason": word, "stage": "input"}
-    return judged._replace(field=load_system(_GEMINI)["block_reason"]).to_signal(
-        reason or feedback["safetyRatings"],
-        detail=words or "",
-        evidence=evidence,
-        surface=Surface.INPUT,
-    )
+    place = reason or feedback["safetyRatings"]
+    return judged.to_signal(place, detail=words, evidence=evidence, surface=Surface.INPUT)
 
 
 def _read_candidate(candidate: Node) -> Signal | None:
@@ -56,22 +44,17 @@ def _read_candidate(candidate: Node) -> Signal | None:
     field = "finish_reason" if reason.text else "finish_reason_number"
     word = _reason_word(reason)
     judged = None if word is None else interpret(_GEMINI, field, word)
-    if (judged is None or judged.outcome is not SignalOutcome.REFUSAL) and _blocking_ratings(
-        candidate
-    ):
+    refused = judged is not None and judged.outcome is SignalOutcome.REFUSAL
+    if not refused and _blocking_ratings(candidate):
         # A rating blocked the content, whatever the finish reason says.
         judged = interpret(_GEMINI, "finish_reason", "SAFETY")
     if judged is None:
         return None
     judged, evidence = _refine_by_ratings(judged, candidate)
-    words = candidate["finishMessage"].text
+    words = candidate["finishMessage"].text or ""
     evidence = {**evidence, "native_reason": word, "stage": "output"}
-    return judged.to_signal(
-        reason or candidate["safetyRatings"],
-        detail=words or "",
-        evidence=evidence,
-        surface=Surface.OUTPUT,
-    )
+    place = reason or candidate["safetyRatings"]
+    return judged.to_signal(place, detail=words, evidence=evidence, surface=Surface.OUTPUT)
 
 
 def _reason_word(reason: Node) -> str | None:
@@ -88,9 +71,7 @@ def _refine_by_ratings(
     judged: Interpretation, place: Node
 ) -> tuple[Interpretation, dict[str, object]]:
     """Return the meaning, made more exact by the rating that blocked, if there is one."""
-    names = [
-        rating["category"].text for rating in _blocking_ratings(place) if rating["category"].text
-    ]
+    names = [name for one in _blocking_ratings(place) if (name := one["category"].text)]
     evidence: dict[str, object] = {"categories": names} if names else {}
     if judged.outcome is not SignalOutcome.REFUSAL or judged.code not in _VAGUE_CODES:
         return judged, evidence
@@ -117,9 +98,8 @@ def _read_media(body: Node) -> Iterator[Signal]:
             for made in place[name]:
                 reason = made["raiFilteredReason"]
                 if reason.text:
-                    yield interpret(_GEMINI, "rai_reason", reason.text).to_signal(
-                        reason, detail=reason.text
-                    )
+                    judged = interpret(_GEMINI, "rai_reason", reason.text)
+                    yield judged.to_signal(reason, detail=reason.text)
         reasons = place["raiMediaFilteredReasons"]
         words = [reason.text for reason in reasons if reason.text]
         count = place["raiMediaFilteredCount"].number or 0
@@ -153,7 +133,7 @@ def read_model_armor(shape: ResponseShape) -> Signal | None:
     state = result["filterMatchState"]
     if state.text is None:
         # Without a match state, only a failure of the filters can be read.
-        return strongest_signal(_read_failures(result["invocationResult"], "invocation_result"))
+        return max_signal(_read_failures(result["invocationResult"], "invocation_result"))
     judged = interpret(_MODEL_ARMOR, "match_state", state.text)
     filters = list(_find_filters(result["filterResults"]))
     matches = [_match_signal(one) for one in filters if one.part["matchState"].text == _MATCH]
@@ -162,7 +142,7 @@ def read_model_armor(shape: ResponseShape) -> Signal | None:
         broken += _read_failures(one.part["executionState"], "execution_state")
     # If every match was masked, text was changed and nothing was refused.
     explained = judged.outcome is SignalOutcome.REFUSAL and matches
-    return strongest_signal([*(matches if explained else [judged.to_signal(state)]), *broken])
+    return max_signal([*(matches if explained else [judged.to_signal(state)]), *broken])
 
 
 def _find_filters(results: Node) -> Iterator[_ArmorFilter]:
@@ -170,32 +150,21 @@ def _find_filters(results: Node) -> Iterator[_ArmorFilter]:
     for name, entry in (*results.fields(), *(("", entry) for entry in results)):
         for kind, whole in entry.fields():
             word = name or kind.removesuffix("FilterResult").removesuffix("_filter_result")
-            for part, masks in (
-                (whole, False),
-                (whole["inspectResult"], False),
-                (whole["deidentifyResult"], True),
-            ):
-                yield _ArmorFilter(word, whole, part, masks)
+            for part in (whole, whole["inspectResult"]):
+                yield _ArmorFilter(word, whole, part, masks=False)
+            yield _ArmorFilter(word, whole, whole["deidentifyResult"], masks=True)
 
 
 def _match_signal(one: _ArmorFilter) -> Signal:
     judged = interpret(_MODEL_ARMOR, "filter", one.word)
-    kinds = [
-        kind
-        for kind, result in one.whole["raiFilterTypeResults"].fields()
-        if result["matchState"].text == _MATCH
-    ]
+    results = one.whole["raiFilterTypeResults"].fields()
+    kinds = [kind for kind, result in results if result["matchState"].text == _MATCH]
     if kinds:
         judged = interpret(_MODEL_ARMOR, "rai_type", kinds[0])
-    return judged.to_signal(
-        one.part,
-        outcome=SignalOutcome.DETECT_ONLY if one.masks else judged.outcome,
-        evidence={
-            "filter": one.word,
-            "categories": kinds,
-            "score": one.part["confidenceLevel"].text,
-        },
-    )
+    score = one.part["confidenceLevel"].text
+    evidence = {"filter": one.word, "categories": kinds, "score": score}
+    outcome = SignalOutcome.DETECT_ONLY if one.masks else judged.outcome
+    return judged.to_signal(one.part, outcome=outcome, evidence=evidence)
 
 
 def _read_failures(state: Node, field: str) -> Iterator[Signal]:

@@ -6,7 +6,7 @@ from typing import Any
 from demur.codes.vocabulary import Surface
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signals import Interpretation, Signal, interpret, load_system, strongest_signal
+from demur.providers.signals import Signal, interpret, max_signal
 from demur.providers.upstream import (
     drop_missing,
     find_own_refusal,
@@ -39,7 +39,7 @@ def read_opa(shape: ResponseShape) -> Signal | None:
         return _with_decision_id(interpret(_OPA, "result", "false").to_signal(result), own)
     # An evaluation on the command line has a list of rows in place of one value.
     values = [expression["value"] for row in result for expression in row["expressions"]]
-    found = strongest_signal(_read_document(one, sure=bool(named)) for one in values or [result])
+    found = max_signal(_read_document(one, sure=bool(named)) for one in values or [result])
     return _with_decision_id(found, own) or _read_error(own)
 
 
@@ -50,9 +50,9 @@ def _read_document(result: Node, *, sure: bool) -> Signal | None:
     """
     listed = [one for name in _DENIALS for one in (*result[name], *_denial_keys(result[name]))]
     if listed and (sure or result["allow"].present or any(result[name] for name in _OF_POLICIES)):
-        return strongest_signal((_read_supplied(one) or _plain_denial(one, one)) for one in listed)
+        return max_signal((_read_supplied(one) or _plain_denial(one, one)) for one in listed)
     if listed:
-        return strongest_signal(_read_supplied(one) for one in listed)
+        return max_signal(_read_supplied(one) for one in listed)
     refused = next((result[name] for name in _DENIALS if result[name].is_true), None)
     refused = refused or (result["allow"] if result["allow"].raw is False else None)
     return None if refused is None else _read_supplied(result) or _plain_denial(refused, result)
@@ -66,9 +66,9 @@ def _denial_keys(denials: Node) -> list[Node]:
 def _read_supplied(place: Node) -> Signal | None:
     """Return the refusal that the policy supplied as an envelope, a line or a code."""
     more: dict[str, Any] = {"surface": Surface.POLICY}
-    words = (place[name] for name in _WORDS)
+    words = [place[name] for name in _WORDS]
     detail = next((said.text for said in words if said.text), "")
-    line = find_own_refusal(_OPA, place, *(place[name] for name in _WORDS), **more)
+    line = find_own_refusal(_OPA, place, *words, **more)
     return line or find_reason_code(_OPA, place, detail=detail, **more)
 
 
@@ -115,16 +115,14 @@ def read_nemo(shape: ResponseShape) -> Signal | None:
     own = shape.own
     messages = (own, *own, *own["response"], *own["messages"])
     exceptions = (one for one in messages if one["role"].text == "exception")
-    found = _read_rails(own) or strongest_signal(map(_exception_signal, exceptions))
+    found = _read_rails(own) or max_signal(map(_exception_signal, exceptions))
     return found or _read_error_frame(own) or _read_check(own)
 
 
 def _read_rails(own: Node) -> Signal | None:
     log = own["log"] or own["guardrails"]["log"] or own["guardrails_data"]["log"]
     stopped = (rail for rail in log["activated_rails"] if rail["stop"].is_true)
-    return strongest_signal(
-        _rail_signal(rail) for rail in stopped if rail["type"].text in _SURFACES
-    )
+    return max_signal(_rail_signal(rail) for rail in stopped if rail["type"].text in _SURFACES)
 
 
 def _rail_signal(rail: Node) -> Signal:
@@ -166,15 +164,12 @@ def _read_check(own: Node) -> Signal | None:
     """Return the refusal in the answer of the server's check, or None."""
     if own["status"].text != "blocked" or not own["rails_status"]:
         return None
-    blocked = (
-        (n, one) for n, one in own["rails_status"].fields() if one["status"].text == "blocked"
-    )
-    field = load_system(_NEMO)["rail"]
-    found = (
-        field.interpret(_flow_name(n)).to_signal(one["status"], evidence={"guard": n})
-        for n, one in blocked
-    )
-    return strongest_signal(found) or interpret(_NEMO, "check", "blocked").to_signal(own["status"])
+    found = []
+    for name, rail in own["rails_status"].fields():
+        if rail["status"].text == "blocked":
+            judged = interpret(_NEMO, "rail", _flow_name(name))
+            found.append(judged.to_signal(rail["status"], evidence={"guard": name}))
+    return max_signal(found) or interpret(_NEMO, "check", "blocked").to_signal(own["status"])
 
 
 _GUARDRAILS_AI = "guardrails_ai"
@@ -212,28 +207,28 @@ def _is_fail_result(shape: ResponseShape) -> bool:
 
 def _read_outcome(own: Node) -> Signal | None:
     failed = [one for one in own["validationSummaries"] if one["validatorStatus"].text != "pass"]
-    found = strongest_signal(_read_summary(summary) for summary in failed)
+    found = max_signal(_read_summary(summary) for summary in failed)
     if found is not None:
         return found
     passed = own["validationPassed"]
     # No validator failed, so the guard itself did.
     kind = "error" if own["error"].text else "false"
-    return (
-        load_system(_GUARDRAILS_AI)
-        .interpret("validation_passed", kind)
-        .to_signal(passed, detail=own["error"].text or "")
-    )
+    judged = interpret(_GUARDRAILS_AI, "validation_passed", kind)
+    return judged.to_signal(passed, detail=own["error"].text or "")
 
 
 def _read_summary(summary: Node) -> Signal:
     name = summary["validatorName"]
-    judged = interpret(
-        _GUARDRAILS_AI, "validator", (name.text or "").rpartition("/")[2].replace("_", "")
-    )
+    kind = (name.text or "").rpartition("/")[2].replace("_", "")
+    judged = interpret(_GUARDRAILS_AI, "validator", kind)
     status = {"validator_name": name.text, "validator_status": summary["validatorStatus"].text}
-    return judged.to_signal(
-        name, **_safe_parts(judged, status, summary["failureReason"], name.text)
-    )
+    words = summary["failureReason"].text
+    evidence: dict[str, Any] = {"validator": name.text}
+    if judged.code in _QUOTING:
+        words = None
+        evidence["left_out"] = ["failure_reason", "error_spans"]
+    native = drop_missing({**status, "failure_reason": words})
+    return judged.to_signal(name, native=native, evidence=evidence, detail=words or str(name.text))
 
 
 def _read_result(own: Node) -> Signal:
@@ -241,20 +236,8 @@ def _read_result(own: Node) -> Signal:
     judged = interpret(_GUARDRAILS_AI, "result", "fail")
     said = {"outcome": "fail", "fixed": own["fix_value"].present}
     evidence = {"fixed": own["fix_value"].present, "left_out": ["error_message", "error_spans"]}
-    return judged.to_signal(
-        own["outcome"], native=said, evidence=evidence, detail="a validator failed"
-    )
-
-
-def _safe_parts(
-    judged: Interpretation, status: dict[str, Any], words: Node, name: str | None
-) -> dict[str, Any]:
-    evidence = {"validator": name}
-    if judged.code in _QUOTING:
-        left = {**evidence, "left_out": ["failure_reason", "error_spans"]}
-        return {"native": drop_missing(status), "evidence": left, "detail": str(name)}
-    native = drop_missing({**status, "failure_reason": words.text})
-    return {"native": native, "evidence": evidence, "detail": words.text or str(name)}
+    more: dict[str, Any] = {"native": said, "evidence": evidence, "detail": "a validator failed"}
+    return judged.to_signal(own["outcome"], **more)
 
 
 _LLM_GUARD = "llm_guard"
@@ -281,9 +264,7 @@ def _read_scan(own: Node) -> Signal | None:
     if not judged or any(not isinstance(verdict.raw, bool) for verdict in judged.values()):
         return None
     failed = ((name, verdict) for name, verdict in judged.items() if verdict.raw is False)
-    return strongest_signal(
-        _scanner_signal(name, verdict, scores[name]) for name, verdict in failed
-    )
+    return max_signal(_scanner_signal(name, verdict, scores[name]) for name, verdict in failed)
 
 
 def _read_server_answer(own: Node) -> Signal | None:
@@ -291,7 +272,7 @@ def _read_server_answer(own: Node) -> Signal | None:
     if own["is_valid"].raw is not False or not own["scanners"]:
         return None
     scored = ((name, score) for name, score in own["scanners"].fields() if (score.number or 0) > 0)
-    found = strongest_signal(_scanner_signal(name, score, score) for name, score in scored)
+    found = max_signal(_scanner_signal(name, score, score) for name, score in scored)
     return found or interpret(_LLM_GUARD, "is_valid", "false").to_signal(own["is_valid"])
 
 

@@ -16,7 +16,7 @@ from demur.providers.signals import (
     interpret,
     load_system,
     looks_like_policy,
-    strongest_signal,
+    max_signal,
 )
 
 _MISTRAL = "mistral"
@@ -36,16 +36,15 @@ def read_mistral(shape: ResponseShape) -> Signal | None:
     error = shape.body["error"] if shape.body["error"].present else shape.body
     places = (shape.body, error, error["detail"])
     results = (result for place in places for result in place["guardrails"])
-    decided = strongest_signal(_read_guardrail(result, shape) for result in results)
+    decided = max_signal(_read_guardrail(result, shape) for result in results)
     if decided is not None or not _is_block(shape, error):
         return decided
     broke = _is_fault(error)
     judged = interpret(_MISTRAL, "status", "403 without a verdict" if broke else "403")
     evidence = {"native_reason": error["type"].text, "message": error["message"].text}
     # Final: to other readers, a guardrail's failure looks like a block.
-    return judged.to_signal(
-        error, path="HTTP status", native=_BLOCKED, evidence=evidence, is_final=True
-    )
+    place = error.derive(_BLOCKED, "HTTP status")
+    return judged.to_signal(place, evidence=evidence, is_final=True)
 
 
 def _read_guardrail(guardrail: Node, shape: ResponseShape) -> Signal | None:
@@ -79,15 +78,10 @@ def _is_fault(error: Node) -> bool:
         return True
     words = error["message"].text or ""
     # A message that names a category means that the guardrail did judge.
-    named = any(
-        _names_category(words, value.value) for value in load_system(_MISTRAL)["category"].values
-    )
-    return not named and _FAULT_WORDS.search(words) is not None
-
-
-def _names_category(words: str, category: str) -> bool:
-    spelled = category.replace("_", "[ _]")
-    return re.search(rf"[:(\['`]\s*{spelled}\b", words, re.IGNORECASE) is not None
+    known = load_system(_MISTRAL)["category"].values
+    spelled = "|".join(value.value.replace("_", "[ _]") for value in known)
+    named = re.search(rf"[:(\['`]\s*(?:{spelled})\b", words, re.IGNORECASE)
+    return named is None and _FAULT_WORDS.search(words) is not None
 
 
 _COHERE = "cohere"
@@ -99,7 +93,7 @@ def read_cohere(shape: ResponseShape) -> Signal | None:
     places = [body, body["response"], body["delta"], *body["generations"]]
     reasons = (place["finish_reason"] for place in places)
     # Only Cohere writes the values of this field in capitals.
-    return strongest_signal(
+    return max_signal(
         interpret(_COHERE, "finish_reason", reason.text).to_signal(reason)
         for reason in reasons
         if reason.text is not None and reason.text.isupper()
@@ -111,7 +105,7 @@ _GATEWAYS = "gateways"
 
 def read_gateways(shape: ResponseShape) -> Signal | None:
     """Return the signal of a gateway in front of the model."""
-    return strongest_signal([*_read_cloudflare(shape.body), _read_portkey(shape)])
+    return max_signal([*_read_cloudflare(shape.body), _read_portkey(shape)])
 
 
 def _read_cloudflare(body: Node) -> Iterator[Signal]:
@@ -124,9 +118,8 @@ def _read_cloudflare(body: Node) -> Iterator[Signal]:
 
 
 def _read_portkey(shape: ResponseShape) -> Signal | None:
-    judged = interpret(
-        _GATEWAYS, "portkey_status", None if shape.status is None else str(shape.status)
-    )
+    status = None if shape.status is None else str(shape.status)
+    judged = interpret(_GATEWAYS, "portkey_status", status)
     hooks = shape.body["hook_results"]
     if not hooks.present:
         hooks = shape.body["error"]["hook_results"]
@@ -137,9 +130,8 @@ def _read_portkey(shape: ResponseShape) -> Signal | None:
         exact = interpret(_GATEWAYS, "portkey_check", check["id"].text)
         narrow = exact if exact.known and judged.outcome is SignalOutcome.REFUSAL else judged
         evidence = {"check": check["id"].text, "stage": side}
-        return narrow._replace(outcome=judged.outcome).to_signal(
-            check["id"], surface=side, evidence=evidence
-        )
+        more = {"outcome": judged.outcome, "surface": side, "evidence": evidence}
+        return narrow.to_signal(check["id"], **more)
     return judged.to_signal(hooks, path="HTTP status", native=shape.status)
 
 
@@ -167,7 +159,7 @@ def read_guard_models(shape: ResponseShape) -> Signal | None:
     4 only; from any other named model, an unsafe answer counts as harmful and no more.
     """
     model = shape.body["model"].text or shape.body["modelVersion"].text or ""
-    return strongest_signal(_read_verdict(words, model) for words in _find_answers(shape.body))
+    return max_signal(_read_verdict(words, model) for words in _find_answers(shape.body))
 
 
 def _find_answers(body: Node) -> Iterator[Node]:
@@ -206,28 +198,21 @@ def _read_llama_guard(words: Node, categories: list[str], model: str) -> Signal 
     if model and not _NUMBERED.search(model.replace("_", "-").replace(" ", "-")):
         return _harmful_signal(words, categories)
     judged = [interpret(_GUARD_MODELS, "llama_guard", category) for category in categories]
-    return strongest_signal(_category_signal(one, words, categories) for one in judged)
+    return max_signal(_category_signal(one, words, categories) for one in judged)
 
 
 def _category_signal(judged: Interpretation, words: Node, categories: list[str]) -> Signal:
     if not judged.known:
         return _harmful_signal(words, categories)
-    return judged.to_signal(
-        words, detail=f"unsafe: {', '.join(categories)}", evidence=_category_evidence(categories)
-    )
+    detail = f"unsafe: {', '.join(categories)}"
+    return judged.to_signal(words, detail=detail, evidence={"categories": categories})
 
 
 def _harmful_signal(words: Node, categories: list[str]) -> Signal:
     judged = interpret(_GUARD_MODELS, "shield_gemma", "Yes")
     said = f"unsafe: {', '.join(categories)}" if categories else "unsafe"
-    field = load_system(_GUARD_MODELS)["llama_guard"]
-    return judged._replace(field=field).to_signal(
-        words, detail=said, evidence=_category_evidence(categories)
-    )
-
-
-def _category_evidence(categories: list[str]) -> dict[str, list[str]]:
-    return {"categories": categories}
+    judged = judged._replace(field=load_system(_GUARD_MODELS)["llama_guard"])
+    return judged.to_signal(words, detail=said, evidence={"categories": categories})
 
 
 _UNLISTED = "unlisted"
@@ -254,13 +239,8 @@ def read_unlisted(shape: ResponseShape) -> Signal | None:
         for name in _FIELDS:
             word = error[name]
             if word.text and _says_blocked(word.text):
-                return Signal(
-                    _UNLISTED,
-                    word.path,
-                    word.raw,
-                    UNSPECIFIED_CODE,
-                    evidence={"native_reason": word.text},
-                )
+                evidence = {"native_reason": word.text}
+                return Signal(_UNLISTED, word.path, word.raw, UNSPECIFIED_CODE, evidence=evidence)
     return None
 
 

@@ -180,11 +180,8 @@ def _read_field(raw: Any, name: str) -> Any:
         if isinstance(raw, str | bytes | int | float | list | tuple):
             return getattr(raw, name, None) if name in getattr(raw, "_fields", ()) else None
         found = _read_attribute(raw, name)
-        return (
-            _enum_word(raw, name, found)
-            if (not callable(found) or isinstance(found, Enum))
-            else None
-        )
+        is_method = callable(found) and not isinstance(found, Enum)
+        return None if is_method else _enum_word(raw, name, found)
     # A property of someone else's object may raise anything at all.
     except Exception:  # noqa: BLE001 - see above
         return None

@@ -23,7 +23,7 @@ from demur.providers.node import (
 )
 from demur.providers.readers import ProviderReader, load_readers
 from demur.providers.shape import ResponseShape, parse_json, shape_of
-from demur.providers.signals import Signal, SignalOutcome, strongest_signal
+from demur.providers.signals import Signal, SignalOutcome, max_signal
 
 _BATCH_KEYS = ("custom_id", "key", "recordId", "request")
 
@@ -79,7 +79,7 @@ def read_signal(obj: Any) -> Signal | None:
     budget = ReadBudget()
     found, broken = _try_read(lambda: _read_stored_stream(obj, budget))
     whole, also_broken = _try_read(lambda: _read_object(obj, budget))
-    decided = strongest_signal([found, whole])
+    decided = max_signal([found, whole])
     broken = broken or also_broken or _unread_stream_error(obj)
     # An unreadable part may have held a refusal, unless one was found elsewhere.
     if broken is not None and (decided is None or not decided.must_report):
@@ -110,14 +110,14 @@ def _read_stream(stream: StreamAccumulator, budget: ReadBudget) -> Signal | None
         # The responses accumulated so far are small, and must still be read.
         budget = ReadBudget()
     signals = (_deciding_signal(shape_of(response, budget)) for response in stream.responses)
-    decided = strongest_signal([*signals, stream.signal])
+    decided = max_signal([*signals, stream.signal])
     if stream.error is not None and (decided is None or not decided.must_report):
         raise stream.error
     return decided
 
 
 def _read_object(obj: Any, budget: ReadBudget) -> Signal | None:
-    return strongest_signal(_deciding_signal(shape) for shape in _iter_shapes(obj, budget))
+    return max_signal(_deciding_signal(shape) for shape in _iter_shapes(obj, budget))
 
 
 def _unread_stream_error(obj: Any) -> Exception | None:
@@ -137,9 +137,8 @@ def _answer_safely(read: Callable[[], Signal | None], registry: Registry | None)
     # A response that no reader can handle was not judged.
     except Exception as error:  # noqa: BLE001 - see above
         detail = f"the response could not be read: {type(error).__name__}"
-        return Refusal.from_code(
-            _INTERNAL_CODE, detail, source="demur.providers", registry=Registry.load()
-        )
+        source, core = "demur.providers", Registry.load()
+        return Refusal.from_code(_INTERNAL_CODE, detail, source=source, registry=core)
 
 
 def _iter_shapes(obj: Any, budget: ReadBudget) -> Iterator[ResponseShape]:
@@ -161,8 +160,7 @@ def _iter_shapes(obj: Any, budget: ReadBudget) -> Iterator[ResponseShape]:
 
 def _list_causes(error: BaseException) -> list[BaseException]:
     grouped = list(error.exceptions) if isinstance(error, BaseExceptionGroup) else []
-    hidden = None if error.__suppress_context__ else error.__context__
-    linked = [error.__cause__, hidden]
+    linked = [error.__cause__, None if error.__suppress_context__ else error.__context__]
     return [*grouped, *(one for one in linked if one is not None)]
 
 
@@ -181,7 +179,7 @@ def _deciding_signal(shape: ResponseShape) -> Signal | None:
                 return _with_request(signal, shape)
             if signal.rest is not None:
                 shape = signal.rest
-    decided = strongest_signal(found)
+    decided = max_signal(found)
     if broken is not None and (decided is None or not decided.must_report):
         raise broken
     return None if decided is None else _with_request(decided, shape)

@@ -11,7 +11,7 @@ from demur.providers.signals import (
     SignalOutcome,
     interpret,
     load_system,
-    strongest_signal,
+    max_signal,
 )
 
 _AZURE_OPENAI = "azure_openai"
@@ -32,11 +32,8 @@ def read_azure_openai(shape: ResponseShape) -> Signal | None:
     not run, the answer passes with status 200 and looks like success.
     """
     # The prompt comes first, so that it wins among equal signals.
-    return strongest_signal(
-        signal
-        for place in _find_filter_results(shape.body)
-        for signal in _read_filter_results(place)
-    )
+    places = _find_filter_results(shape.body)
+    return max_signal(signal for place in places for signal in _read_filter_results(place))
 
 
 def _find_filter_results(body: Node) -> Iterator[_FilterResults]:
@@ -156,7 +153,7 @@ def read_openai_chat(shape: ResponseShape) -> Signal | None:
     if not body["choices"].present:
         return _read_parse_error(shape)
     signals = [*_read_choices(body), *_read_moderation(body["moderation"])]
-    return strongest_signal(signals) or _read_parse_error(shape)
+    return max_signal(signals) or _read_parse_error(shape)
 
 
 def _read_parse_error(shape: ResponseShape) -> Signal | None:
@@ -243,11 +240,8 @@ def _misalignment_signal(details: Node, kind: Node, evidence: dict[str, str | No
     judged = interpret(_OPENAI, "misalignment", kind.text)
     if not judged.known:
         judged = interpret(_OPENAI, "misalignment", "other")
-    said = {
-        "kind": kind.text,
-        "review_target": details["review_target"].text,
-        "steer": details["steer"]["message"].text,
-    }
+    said = {"kind": kind.text, "review_target": details["review_target"].text}
+    said["steer"] = details["steer"]["message"].text
     words = details["detailed_explanation"].text
     return judged.to_signal(details, detail=words or "", evidence={**evidence, **said})
 
@@ -257,17 +251,27 @@ def read_openai_responses(shape: ResponseShape) -> Signal | None:
     body = shape.body
     # Events of streams and of Realtime carry the response inside.
     inner = body["response"] if body["response"]["object"].text else body
-    return strongest_signal(_read_signals(body, inner))
+    return max_signal(_read_signals(body, inner))
 
 
 def _read_signals(body: Node, inner: Node) -> Iterator[Signal | None]:
     for place in (body, inner) if inner is not body else (body,):
         yield from _read_refusal_parts(place)
-        yield from _read_endings(place)
+        for field, details in (
+            ("incomplete_reason", place["incomplete_details"]),
+            ("realtime_reason", place["status_details"]),
+        ):
+            reason = details["reason"]
+            if reason.text:
+                yield interpret(_OPENAI, field, reason.text).to_signal(reason)
     yield read_error(inner["error"]) if inner["object"].text else None
     yield from _read_image_errors(inner["output"])
     yield from _read_declined_answers(body["answers"])
-    yield from _read_moderation_results(body["results"])
+    for result in body["results"]:
+        for category, flagged in result["categories"].fields():
+            if flagged.is_true:
+                judged = interpret(_OPENAI, "moderation_category", category)
+                yield judged.to_signal(flagged, evidence={"category": category})
 
 
 def _read_refusal_parts(place: Node) -> Iterator[Signal]:
@@ -275,22 +279,9 @@ def _read_refusal_parts(place: Node) -> Iterator[Signal]:
     for part in (*parts, *place["content"], place):
         if part["type"].text in {"refusal", "response.refusal.done"}:
             # The type alone refuses; the text may be empty.
-            words = part["refusal"]
+            place, said = part["refusal"] or part["type"], part["refusal"].text or ""
             judged = interpret(_OPENAI, "response_refusal", "refusal")
-            said = words.text or ""
-            yield judged.to_signal(
-                words or part["type"], detail=said, evidence={"refusal_text": said}
-            )
-
-
-def _read_endings(place: Node) -> Iterator[Signal]:
-    for field, details in (
-        ("incomplete_reason", place["incomplete_details"]),
-        ("realtime_reason", place["status_details"]),
-    ):
-        reason = details["reason"]
-        if reason.text:
-            yield interpret(_OPENAI, field, reason.text).to_signal(reason)
+            yield judged.to_signal(place, detail=said, evidence={"refusal_text": said})
 
 
 def _read_image_errors(output: Node) -> Iterator[Signal]:
@@ -320,15 +311,6 @@ def _read_declined_answers(answers: Node) -> Iterator[Signal]:
             evidence = {"declined": declined, "answered": len(kinds) - len(declined)}
             yield judged.to_signal(kind, evidence=evidence)
             return
-
-
-def _read_moderation_results(results: Node) -> Iterator[Signal]:
-    for result in results:
-        for category, flagged in result["categories"].fields():
-            if flagged.is_true:
-                yield interpret(_OPENAI, "moderation_category", category).to_signal(
-                    flagged, evidence={"category": category}
-                )
 
 
 def read_openai_compatible(shape: ResponseShape) -> Signal | None:

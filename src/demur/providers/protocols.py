@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signals import Signal, SignalOutcome, interpret, strongest_signal
+from demur.providers.signals import Signal, SignalOutcome, interpret, max_signal
 from demur.providers.upstream import find_envelope, find_own_refusal
 
 _DEMUR = "demur"
@@ -34,10 +34,8 @@ def _refusal_words(body: Node) -> Iterator[Node]:
 _MCP = "mcp"
 _ERRORS = ("McpError", "MCPError", "UrlElicitationRequiredError")
 _ELICITATIONS = (
-    "ElicitResult",
-    "AcceptedElicitation",
-    "DeclinedElicitation",
-    "CancelledElicitation",
+    *("ElicitResult", "AcceptedElicitation"),
+    *("DeclinedElicitation", "CancelledElicitation"),
 )
 _ELICITED = frozenset({"action", "content", "data", "_meta", "meta", "resultType", "result_type"})
 
@@ -93,7 +91,7 @@ def read_a2a(shape: ResponseShape) -> Signal | None:
     body = shape.body
     result = body["result"]
     tasks = [body, body["task"], body["statusUpdate"], result, result["task"]]
-    return strongest_signal(_read_task_state(task) for task in tasks)
+    return max_signal(_read_task_state(task) for task in tasks)
 
 
 def _read_task_state(task: Node) -> Signal | None:

@@ -102,9 +102,8 @@ def fields_without(node: Node, *without: str) -> dict[str, Any]:
 def _shape_exception(error: BaseException, own: Node) -> ResponseShape:
     response = own["response"]
     body = next(_error_bodies(own, response), ABSENT)
-    status = (
-        _http_status(own) or _http_status(response) or _http_status(response["ResponseMetadata"])
-    )
+    places = (own, response, response["ResponseMetadata"])
+    status = next((found for place in places if (found := _http_status(place))), None)
     types, package = _type_names(error)
     return ResponseShape(
         own,

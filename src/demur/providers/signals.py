@@ -84,7 +84,7 @@ class Signal(NamedTuple):
         return _RANK[self.outcome], strictness
 
 
-def strongest_signal(signals: Iterable[Signal | None]) -> Signal | None:
+def max_signal(signals: Iterable[Signal | None]) -> Signal | None:
     """Return the deciding signal: refused before not judged before detected.
 
     Among refusals the strictest class wins, and among equals the first.
@@ -157,15 +157,12 @@ class NativeField(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_un
         index = _values_by_name(self)
         known = index.get(_fold_value(native or "")) or index.get(ANY_VALUE)
         if known is not None:
-            return Interpretation(
-                self, known.outcome, known.code, known.refusal_class, known.meaning
-            )
-        if self.unknown == "filtered" or (
-            self.unknown == "policy_looking" and looks_like_policy(native)
-        ):
-            return Interpretation(
-                self, SignalOutcome.REFUSAL, UNSPECIFIED_CODE, RefusalClass.SOFT_BLOCK, "", False
-            )
+            meaning = (known.code, known.refusal_class, known.meaning)
+            return Interpretation(self, known.outcome, *meaning)
+        suspect = self.unknown == "policy_looking" and looks_like_policy(native)
+        if suspect or self.unknown == "filtered":
+            blocked = (SignalOutcome.REFUSAL, UNSPECIFIED_CODE, RefusalClass.SOFT_BLOCK)
+            return Interpretation(self, *blocked, known=False)
         return Interpretation(self, SignalOutcome.NOT_A_REFUSAL, None, None, "", False)
 
 
@@ -224,9 +221,8 @@ def load_system(name: str) -> ProviderSystem:
     """
     file = _FOLDER / f"{name}.json"
     if not file.is_file():
-        raise MappingError(
-            f"there is no mapping of `{name}`", help=f"one of {', '.join(list_systems())}"
-        )
+        help_text = f"one of {', '.join(list_systems())}"
+        raise MappingError(f"there is no mapping of `{name}`", help=help_text)
     return read_system(file.name, file.read_bytes())
 
 

@@ -19,9 +19,10 @@ from demur.providers.signals import (
     Interpretation,
     Signal,
     SignalOutcome,
+    interpret,
     load_system,
     looks_like_policy,
-    strongest_signal,
+    max_signal,
 )
 
 # A framework rarely names the provider of a finish reason. No reason has different meanings
@@ -55,27 +56,23 @@ def read_block_reason(via: str, node: Node, ratings: Node = ABSENT) -> Signal | 
     """Return the meaning of Gemini's block reason for a prompt, or None."""
     if node.text is None:
         return None
-    return _refine_by_ratings(
-        _upstream_signal(via, load_system("gemini").interpret("block_reason", node.text), node),
-        via,
-        ratings,
-    )
+    judged = interpret("gemini", "block_reason", node.text)
+    return _refine_by_ratings(_upstream_signal(via, judged, node), via, ratings)
 
 
 def read_category(via: str, node: Node, **more: Any) -> Signal | None:
     """Return the meaning of Anthropic's refusal category, or None."""
     if node.text is None:
         return None
-    return _upstream_signal(
-        via, load_system("anthropic").interpret("category", node.text), node, **more
-    )
+    judged = interpret("anthropic", "category", node.text)
+    return _upstream_signal(via, judged, node, **more)
 
 
 def read_filter_results(via: str, results: Node) -> Signal | None:
     """Return the strictest category that Azure's filter acted on, not one it only detected."""
     azure = load_system("azure_openai")
     acted = ((name, found) for name, found in results.fields() if found["filtered"].is_true)
-    return strongest_signal(
+    return max_signal(
         _upstream_signal(via, azure.interpret("category", name), found, evidence={"category": name})
         for name, found in acted
     )
@@ -102,9 +99,7 @@ def read_moderation(via: str, result: Node, **more: Any) -> Signal | None:
     spelled = {_field_spelling(value.value): value.value for value in field.values}
     more = {"native": {"flagged": flagged}, "outcome": SignalOutcome.REFUSAL, **more}
     judged = (field.interpret(spelled.get(_field_spelling(name), name)) for name in flagged)
-    return strongest_signal(
-        _upstream_signal(via, one, result, **more) for one in judged if one.code
-    )
+    return max_signal(_upstream_signal(via, one, result, **more) for one in judged if one.code)
 
 
 def _field_spelling(name: str) -> str:
@@ -116,14 +111,9 @@ def _refine_by_ratings(signal: Signal, via: str, ratings: Node) -> Signal:
     """Return the signal; a vague one gets the code of the strictest rating that blocked."""
     if signal.outcome is not SignalOutcome.REFUSAL or signal.code not in _VAGUE_CODES:
         return signal
-    gemini = load_system("gemini")
-    blocked = (rating for rating in ratings if rating["blocked"].is_true)
-    closer = strongest_signal(
-        _upstream_signal(
-            via, gemini.interpret("rating", rating["category"].text), rating["category"]
-        )
-        for rating in blocked
-    )
+    named = (rating["category"] for rating in ratings if rating["blocked"].is_true)
+    judged = ((interpret("gemini", "rating", name.text), name) for name in named)
+    closer = max_signal(_upstream_signal(via, one, name) for one, name in judged)
     if closer is None or closer.code in _VAGUE_CODES:
         return signal
     return signal._replace(code=closer.code, refusal_class=closer.refusal_class)
@@ -163,9 +153,8 @@ def find_envelope(name: str, *places: Node) -> Signal | None:
 
 def find_reason_code(name: str, place: Node, **more: Any) -> Signal | None:
     """Return the refusal by the registered code at `place` or in one of its fields, or None."""
-    codes = [
-        (known, node) for node in _code_nodes(place) if (known := _refusing_code(node.text or ""))
-    ]
+    nodes = _code_nodes(place)
+    codes = [(known, node) for node in nodes if (known := _refusing_code(node.text or ""))]
     if not codes:
         return None
     (code, refusal_class), node = max(codes, key=lambda found: found[0][1].strictness)
@@ -193,9 +182,8 @@ def _decode_envelope(node: Node) -> Refusal | None:
         return tighten_to_registry(node.raw)
     if node["schema_version"].text != "refusal.v1":
         return None
-    return refusal_from_envelope(
-        dict(node.raw) if isinstance(node.raw, Mapping) else to_bounded_json(node.raw).value
-    )
+    plain = isinstance(node.raw, Mapping)
+    return refusal_from_envelope(dict(node.raw) if plain else to_bounded_json(node.raw).value)
 
 
 def _read_line(name: str, node: Node, more: dict[str, Any], *, last: bool) -> Signal | None:
