@@ -4,14 +4,14 @@ Decisions of the sample tenant are made up, so they count only if `--tenant` nam
 refusals only: it does not show allowed decisions, and undated lines make its counts lower bounds.
 """
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from demur.cli.main import Arguments
 from demur.cli.options import add_registry_option, make_folder, parse_time, write_file
@@ -150,7 +150,7 @@ class OpenedSource:
             self._store.close()
 
 
-def open_source(args: argparse.Namespace, now: datetime, clock: datetime) -> OpenedSource:
+def open_source(args: Namespace, now: datetime, clock: datetime) -> OpenedSource:
     """Return the source of counts as of `now`, which may differ from `clock`.
 
     Raises:
@@ -170,7 +170,7 @@ def open_source(args: argparse.Namespace, now: datetime, clock: datetime) -> Ope
     note = ""
     try:
         store = open_existing_store(config)
-        stored, note = _open_store_source(store, clock, args.tenant)
+        stored, note = _store_source(store, clock, args.tenant)
     except StorageError as error:
         stored = UnreadableSource(f"the store cannot be opened: {error.problem}")
     spool = open_configured_spool(config)
@@ -178,9 +178,7 @@ def open_source(args: argparse.Namespace, now: datetime, clock: datetime) -> Ope
     return OpenedSource(CombinedSource(sources), config.registries, store, note)
 
 
-def _open_store_source(
-    store: Store, clock: datetime, tenant: str | None
-) -> tuple[CountSource, str]:
+def _store_source(store: Store, clock: datetime, tenant: str | None) -> tuple[CountSource, str]:
     """Return the decisions in a store, and a note if it omits sample decisions."""
     tenants = [] if tenant is not None else [head.tenant for head in store.list_heads()]
     if SAMPLE_TENANT not in tenants:
@@ -215,7 +213,7 @@ def add_rule_options(add: Arguments) -> None:
     add_registry_option(add)
 
 
-def load_chosen_rules(args: argparse.Namespace, *registries: str) -> AlertRules:
+def load_chosen_rules(args: Namespace, *registries: str) -> AlertRules:
     """Return the chosen rules; `registries` are added to those of the arguments.
 
     Raises:
@@ -232,16 +230,21 @@ def configure_alerts_list(add: Arguments) -> None:
     add("--json", "one JSON object per rule")
 
 
-def run_alerts_list(args: argparse.Namespace) -> int:
+def run_alerts_list(args: Namespace) -> int:
     """Print the rules."""
     rules = load_chosen_rules(args).rules
     if args.json:
-        for rule in rules:
-            print(json.dumps(_rule_to_json(rule), ensure_ascii=False))
+        for one in rules:
+            plain = one._asdict()
+            for name in ("window", "before", "hold", "cooldown"):
+                plain[name] = format_period(plain[name]) if plain[name] else None
+            plain["for"] = plain.pop("hold")
+            plain["of"] = plain.pop("whole")
+            plain["selector"] = None if one.selector is None else dict([one.selector])
+            del plain["where"]
+            print(json.dumps(plain, ensure_ascii=False))
     else:
-        rows = [
-            (rule.id, rule.severity, describe_condition(rule), rule.description) for rule in rules
-        ]
+        rows = [(one.id, one.severity, describe_condition(one), one.description) for one in rules]
         print(format_table(rows, ("RULE", "SEVERITY", "FIRES WHEN", "MEANS"), Paint()))
     return 0
 
@@ -261,23 +264,8 @@ def describe_condition(rule: AlertRule) -> str:
     return f"an unknown code {window}, not in {format_period(rule.before)} before{hold}"
 
 
-def _rule_to_json(rule: AlertRule) -> dict[str, Any]:
-    plain = rule._asdict()
-    for name in ("window", "before", "hold", "cooldown"):
-        plain[name] = format_period(plain[name]) if plain[name] else None
-    plain["for"] = plain.pop("hold")
-    plain["of"] = plain.pop("whole")
-    plain["selector"] = None if rule.selector is None else dict([rule.selector])
-    del plain["where"]
-    return plain
-
-
 FIRING, UNJUDGED = 3, 6
-_STATE_COLOURS = {
-    AlertState.FIRING: "red",
-    AlertState.UNJUDGED: "yellow",
-    AlertState.QUIET: "green",
-}
+_COLOURS = {AlertState.FIRING: "red", AlertState.UNJUDGED: "yellow", AlertState.QUIET: "green"}
 
 
 def configure_alerts_check(add: Arguments) -> None:
@@ -290,12 +278,24 @@ def configure_alerts_check(add: Arguments) -> None:
     add_tenant_option(add)
     add("--at WHEN", "check as of this time; default: now")
     add("--json", "the result of each rule, as JSON")
-    _add_webhook_options(add)
+    webhook = add.group("webhook")
+    webhook("--webhook URL", "notify this URL, or the URL in a file: @FILE")
+    webhook("--format", "the format of the message", choices=WEBHOOK_FORMATS, default="json")
+    webhook("--routing-key KEY", "the PagerDuty routing key, or @FILE")
+    webhook("--origin NAME", "the name of this system in the message", default="")
+    webhook("--state FILE", "the file that records deliveries, for cooldowns", type=Path)
+    webhook("--timeout S", "seconds per attempt", type=float, default=10)
+    webhook("--retries N", "retries after a failure", default=3)
 
 
-def run_alerts_check(args: argparse.Namespace) -> int:
+def run_alerts_check(args: Namespace) -> int:
     """Print the result of each rule, and notify the webhook."""
-    _check_sources(args)
+    if args.log and (args.store is not None or args.config is not None):
+        raise InputError("--log and a store are different sources", help="check them one by one")
+    if args.store is not None and args.config is not None:
+        raise InputError("--store and --config both name a store", help="leave one of them out")
+    if args.log and args.tenant is not None:
+        raise InputError("a log does not name tenants", where="--tenant")
     clock = system_clock()
     now = clock if args.at is None else parse_time(args.at, clock)
     webhook = _read_webhook(args)
@@ -316,17 +316,8 @@ def run_alerts_check(args: argparse.Namespace) -> int:
     return UNJUDGED if AlertState.UNJUDGED in states else 0
 
 
-def _check_sources(args: argparse.Namespace) -> None:
-    if args.log and (args.store is not None or args.config is not None):
-        raise InputError("--log and a store are different sources", help="check them one by one")
-    if args.store is not None and args.config is not None:
-        raise InputError("--store and --config both name a store", help="leave one of them out")
-    if args.log and args.tenant is not None:
-        raise InputError("a log does not name tenants", where="--tenant")
-
-
 def _select_rules(
-    rules: Sequence[AlertRule], args: argparse.Namespace
+    rules: Sequence[AlertRule], args: Namespace
 ) -> tuple[list[AlertRule], list[AlertRule]]:
     """Return the rules to evaluate, and the built-in rules that a log cannot answer."""
     if not args.log or args.rules is not None:
@@ -345,11 +336,7 @@ def _needs_decisions(rule: AlertRule) -> bool:
 
 
 def _print_alerts(
-    args: argparse.Namespace,
-    alerts: Sequence[Alert],
-    skipped: Sequence[AlertRule],
-    now: datetime,
-    note: str,
+    args: Namespace, alerts: Sequence[Alert], skipped: Sequence[AlertRule], now: datetime, note: str
 ) -> None:
     if args.json:
         document = {
@@ -362,7 +349,7 @@ def _print_alerts(
         return
     paint = Paint()
     for alert in sorted(alerts, key=lambda alert: list(AlertState).index(alert.state)):
-        state = paint(f"{alert.state}[{alert.rule.id}]", "bold", _STATE_COLOURS[alert.state])
+        state = paint(f"{alert.state}[{alert.rule.id}]", "bold", _COLOURS[alert.state])
         print(f"{state} {alert.rule.severity}: {one_line(alert.message)}")
         if alert.state is AlertState.FIRING and alert.rule.runbook:
             print(f"  {paint('help:', 'cyan')} {one_line(alert.rule.runbook)}")
@@ -408,7 +395,7 @@ def configure_alerts_export(add: Arguments) -> None:
     add("--json", "print the files, or their names, as JSON")
 
 
-def run_alerts_export(args: argparse.Namespace) -> int:
+def run_alerts_export(args: Namespace) -> int:
     """Write the rules in the chosen format."""
     rules = load_chosen_rules(args).rules
     forms = EXPORT_FORMATS[args.to]
@@ -431,18 +418,7 @@ _MAX_RETRIES = 10
 _MAX_TIMEOUT_S = 120
 
 
-def _add_webhook_options(add: Arguments) -> None:
-    webhook = add.group("webhook")
-    webhook("--webhook URL", "notify this URL, or the URL in a file: @FILE")
-    webhook("--format", "the format of the message", choices=WEBHOOK_FORMATS, default="json")
-    webhook("--routing-key KEY", "the PagerDuty routing key, or @FILE")
-    webhook("--origin NAME", "the name of this system in the message", default="")
-    webhook("--state FILE", "the file that records deliveries, for cooldowns", type=Path)
-    webhook("--timeout S", "seconds per attempt", type=float, default=10)
-    webhook("--retries N", "retries after a failure", type=int, default=3)
-
-
-def _read_webhook(args: argparse.Namespace) -> AlertWebhook | None:
+def _read_webhook(args: Namespace) -> AlertWebhook | None:
     """Return the webhook of the options, checked before any rule is evaluated."""
     if args.webhook is None and (args.state is not None or args.routing_key is not None):
         raise InputError("--state and --routing-key need --webhook")

@@ -1,7 +1,7 @@
 """`demur audit`: verify the hash chains, export their heads, erase and retire records."""
 
-import argparse
 import json
+from argparse import Namespace
 from pathlib import Path
 
 from demur.cli.main import Arguments
@@ -19,7 +19,6 @@ from demur.gate.config import open_configured_spool
 from demur.gate.inputs import DEFAULT_TENANT
 from demur.store.backend import RecordFilter
 from demur.store.rows import ChainHead
-from demur.store.sql import Backend
 from demur.store.verify import ChainVerification, heads_document, read_heads, verify_chain
 
 
@@ -27,7 +26,7 @@ def configure_audit_verify(add: Arguments) -> None:
     """Add the command's arguments."""
     add.epilog("exit: 0 the chains are valid; 1 a chain is broken, or an error; 2 usage")
     add_tenant_option(add)
-    add("--from SEQ", "the first record to verify", dest="first", type=int, default=1)
+    add("--from SEQ", "the first record to verify", dest="first", default=1)
     add("--to SEQ", "the last record to verify", dest="last", type=int)
     add(
         "--heads FILE",
@@ -38,14 +37,18 @@ def configure_audit_verify(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_audit_verify(args: argparse.Namespace) -> int:
+def run_audit_verify(args: Namespace) -> int:
     """Print whether the chains are valid; 1 if one is not."""
     if args.first < 1 or (args.last is not None and args.last < args.first):
         raise InputError("records are numbered from 1, and --to must not be before --from")
     heads = [] if args.heads is None else _read_heads_file(args.heads)
     with open_existing_store(load_settings(args)) as store:
         if args.tenant is not None:
-            _check_tenant(args.tenant, store.backend, heads)
+            # Reject an unknown tenant: a valid empty chain would prove nothing.
+            tenant_names = sorted({*store.backend.list_tenants(), *(head.tenant for head in heads)})
+            if args.tenant not in tenant_names:
+                known = ", ".join(tenant_names) or "no records yet"
+                raise InputError(f"there is no tenant `{args.tenant}`", help=f"there are {known}")
         found = verify_chain(
             store.backend, args.tenant, first=args.first, last=args.last, heads=heads
         )
@@ -68,16 +71,6 @@ def _read_heads_file(path: Path) -> list[ChainHead]:
         raise InputError(problem, where=str(path)) from error
     except (ValueError, RecursionError) as error:
         raise InputError("not exported heads: not JSON", where=str(path)) from error
-
-
-def _check_tenant(tenant: str, backend: Backend, heads: list[ChainHead]) -> None:
-    """Reject an unknown tenant: a valid empty chain would prove nothing."""
-    tenant_names = sorted({*backend.list_tenants(), *(head.tenant for head in heads)})
-    if tenant not in tenant_names:
-        named = (
-            f"there are {', '.join(tenant_names)}" if tenant_names else "there are no records yet"
-        )
-        raise InputError(f"there is no tenant `{tenant}`", help=named)
 
 
 def _print_verification(found: ChainVerification, *, exported: bool) -> None:
@@ -111,7 +104,7 @@ def configure_audit_heads(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_audit_heads(args: argparse.Namespace) -> int:
+def run_audit_heads(args: Namespace) -> int:
     """Export the heads as JSON."""
     with open_existing_store(load_settings(args)) as store:
         heads = store.list_heads()
@@ -133,7 +126,7 @@ def configure_audit_checkpoint(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_audit_checkpoint(args: argparse.Namespace) -> int:
+def run_audit_checkpoint(args: Namespace) -> int:
     """Store the heads, and print them."""
     now = format_timestamp(system_clock())
     with open_existing_store(load_settings(args)) as store:
@@ -159,7 +152,7 @@ def configure_audit_erase(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_audit_erase(args: argparse.Namespace) -> int:
+def run_audit_erase(args: Namespace) -> int:
     """Erase, or print what would be erased."""
     config, tenant = load_settings(args), args.tenant or DEFAULT_TENANT
     with open_existing_store(config) as store:
@@ -177,20 +170,16 @@ def run_audit_erase(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"tenant": tenant, "records": count, "erased": bool(args.yes)}))
     else:
-        _print_erasure(args, tenant, count)
+        what = f"{count} record{'s' * (count != 1)} of {args.subject}, tenant {tenant}"
+        if args.yes:
+            print(f"erased the personal part of {what}")
+            print("  the decisions and their reasons remain, and the chain stays valid")
+        else:
+            print(f"would erase the personal part of {what}, and the experiences learned from them")
+            print("  nothing was erased; --yes erases, and cannot be undone")
         if left and spool is not None:
             print(f"note: {spool.path} holds decisions that were never stored; check it, too")
     return int(not args.yes)
-
-
-def _print_erasure(args: argparse.Namespace, tenant: str, count: int) -> None:
-    what = f"{count} record{'s' * (count != 1)} of {args.subject}, tenant {tenant}"
-    if args.yes:
-        print(f"erased the personal part of {what}")
-        print("  the decisions and their reasons remain, and the chain stays valid")
-    else:
-        print(f"would erase the personal part of {what}, and the experiences learned from them")
-        print("  nothing was erased; --yes erases, and cannot be undone")
 
 
 def configure_audit_retire(add: Arguments) -> None:
@@ -203,7 +192,7 @@ def configure_audit_retire(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_audit_retire(args: argparse.Namespace) -> int:
+def run_audit_retire(args: Namespace) -> int:
     """Delete, or print what would be deleted."""
     tenant = args.tenant or DEFAULT_TENANT
     before = format_timestamp(parse_time(args.before, system_clock()))
@@ -223,7 +212,7 @@ def run_audit_retire(args: argparse.Namespace) -> int:
     return int(not args.yes)
 
 
-def _print_retirement(args: argparse.Namespace, what: str) -> None:
+def _print_retirement(args: Namespace, what: str) -> None:
     if args.yes:
         print(f"retired {what}")
         print("  the chain continues from the last of them; `demur audit verify` still verifies it")

@@ -1,8 +1,8 @@
 """`demur codes`: list, explain, compare, export and add reason codes."""
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def configure_codes_list(add: Arguments) -> None:
     add("--json", "whole entries as JSON")
 
 
-def run_codes_list(args: argparse.Namespace) -> int:
+def run_codes_list(args: Namespace) -> int:
     """Print the codes that pass every filter."""
     registry = default_registry()
     families = sorted({entry.family for entry in registry})
@@ -62,7 +62,7 @@ def run_codes_list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _matches_filters(entry: Entry, args: argparse.Namespace) -> bool:
+def _matches_filters(entry: Entry, args: Namespace) -> bool:
     return (
         args.refusal_class in {None, entry.refusal_class}
         and args.severity in {None, entry.severity}
@@ -77,7 +77,7 @@ def configure_codes_explain(add: Arguments) -> None:
     add("--json", "the whole entry as JSON")
 
 
-def run_codes_explain(args: argparse.Namespace) -> int:
+def run_codes_explain(args: Namespace) -> int:
     """Print the explanation, or the entry."""
     registry = default_registry()
     entry = registry[args.code]
@@ -116,7 +116,7 @@ def configure_codes_diff(add: Arguments) -> None:
     add.epilog("exit: 0 none or patch, 10 minor, 11 major, 12 refused, 1 error, 2 usage")
 
 
-def run_codes_diff(args: argparse.Namespace) -> int:
+def run_codes_diff(args: Namespace) -> int:
     """Print the changes and return the status of the most breaking one."""
     old, new = read_document(args.old), read_document(args.new)
     evolution = compare_registries(old, new)
@@ -173,7 +173,7 @@ def configure_codes_export(add: Arguments) -> None:
     add_registry_option(add)
 
 
-def run_codes_export(args: argparse.Namespace) -> int:
+def run_codes_export(args: Namespace) -> int:
     """Write the registry in the chosen format."""
     content = EXPORT_FORMATS[args.to](default_registry(*args.registry))
     if args.out is None:
@@ -204,10 +204,22 @@ def configure_codes_new(add: Arguments) -> None:
     add("--dry-run", "print the file, write nothing")
 
 
-def run_codes_new(args: argparse.Namespace) -> int:
+def run_codes_new(args: Namespace) -> int:
     """Validate the registry with the new code, then write it."""
     raw = _load_registry_file(args.registry, args.code)
-    raw["codes"].append(_build_entry(args, raw))
+    fields = {
+        "code": args.code,
+        "description": args.description,
+        "parent": args.parent,
+        "since": raw.get("version", "1.0.0"),
+        "refusal_class": args.refusal_class,
+        "severity": args.severity,
+        "aliases": args.alias,
+    }
+    entry = {name: value for name, value in fields.items() if value}
+    if raw.get("domain") is None:
+        entry = _build_core_entry(entry)
+    raw["codes"].append(entry)
     text = json.dumps(raw, indent=2, ensure_ascii=False) + "\n"
     Registry.from_document(read_document(args.registry, text))
     if args.dry_run:
@@ -237,22 +249,6 @@ def _load_registry_file(path: Path, code: str) -> dict[str, Any]:
         "min_core": Registry.load().versions[""],
         "codes": [],
     }
-
-
-def _build_entry(args: argparse.Namespace, raw: dict[str, Any]) -> dict[str, Any]:
-    fields = {
-        "code": args.code,
-        "description": args.description,
-        "parent": args.parent,
-        "since": raw.get("version", "1.0.0"),
-        "refusal_class": args.refusal_class,
-        "severity": args.severity,
-        "aliases": args.alias,
-    }
-    entry = {name: value for name, value in fields.items() if value}
-    if raw.get("domain") is None:
-        entry = _build_core_entry(entry)
-    return entry
 
 
 def _build_core_entry(entry: dict[str, Any]) -> dict[str, Any]:

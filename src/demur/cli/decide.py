@@ -1,8 +1,8 @@
 """`demur decide`, `approve`, `learn` and `forget`: make decisions and act on stored ones."""
 
-import argparse
 import json
 import os
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -77,7 +77,7 @@ def configure_decide(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_decide(args: argparse.Namespace) -> int:
+def run_decide(args: Namespace) -> int:
     """Decide, print what was decided, and return its status."""
     found = read_requests(args.file)
     config = load_settings(args)
@@ -98,7 +98,7 @@ def run_decide(args: argparse.Namespace) -> int:
     return max(map(record_status, records), key=_STATUSES_BY_STRICTNESS.index, default=0)
 
 
-def _decide_one(gate: Gate, request: RequestItem, args: argparse.Namespace) -> DecisionRecord:
+def _decide_one(gate: Gate, request: RequestItem, args: Namespace) -> DecisionRecord:
     findings = [_parse_finding(text, gate.registry) for text in args.finding]
     grants = [_read_grant(path) for path in args.grant]
     value = request.value
@@ -114,7 +114,7 @@ def _decide_one(gate: Gate, request: RequestItem, args: argparse.Namespace) -> D
 
 
 def _decide_many(
-    gate: Gate, requests: Sequence[RequestItem], args: argparse.Namespace
+    gate: Gate, requests: Sequence[RequestItem], args: Namespace
 ) -> list[DecisionRecord]:
     alone = {"--finding": args.finding, "--grant": args.grant, "--accept": args.accept}
     alone["--continues"] = args.continues
@@ -151,7 +151,7 @@ def _records_to_json(records: Sequence[DecisionRecord], *, listed: bool) -> str:
     return "\n".join(map(record_to_json_line, records)) if listed else record_to_json(records[0])
 
 
-def _describe_id(record: DecisionRecord, config: Config, args: argparse.Namespace) -> str:
+def _describe_id(record: DecisionRecord, config: Config, args: Namespace) -> str:
     """Return the id of a stored decision, or why it was not stored."""
     if args.dry_run:
         return "none: a dry run stores nothing"
@@ -208,7 +208,7 @@ def configure_approve(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_approve(args: argparse.Namespace) -> int:
+def run_approve(args: Namespace) -> int:
     """Sign the grant, resolve the decision, and return the status of the new decision."""
     key, until = read_signing_key(args.key), parse_period(args.period)
     gate, store = open_existing_gate(load_settings(args))
@@ -277,7 +277,7 @@ def _find_liftable(before: DecisionRecord, kind: str, registry: Registry) -> lis
 
 
 def _describe_approval(
-    before: DecisionRecord, after: DecisionRecord, grant: Grant, args: argparse.Namespace
+    before: DecisionRecord, after: DecisionRecord, grant: Grant, args: Namespace
 ) -> Iterator[str]:
     paint = Paint()
     ignored = {void.grant_id: void.why for void in after.ignored_grants}
@@ -319,7 +319,7 @@ def configure_learn(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_learn(args: argparse.Namespace) -> int:
+def run_learn(args: Namespace) -> int:
     """Store the experience, and print its effect."""
     config = load_settings(args)
     gate, store = open_existing_gate(config)
@@ -337,7 +337,12 @@ def run_learn(args: argparse.Namespace) -> int:
         del fields["vector"]
         print(json.dumps(fields, indent=2))
     else:
-        _print_experience(learned, config)
+        until = "" if learned.expires_at is None else f", until {learned.expires_at[:10]}"
+        bad = f", severity {learned.severity}" if learned.outcome == ActionOutcome.FAILURE else ""
+        what = f"{learned.outcome} of {learned.action_type}{bad}, tenant {learned.tenant}{until}"
+        print(f"learned: {one_line(what)}")
+        print(f"  {_describe_effect(learned, config)}")
+        print(f"  memory {learned.memory_id}; `demur forget` deletes it")
     return 0
 
 
@@ -345,15 +350,6 @@ def _parse_days(number: int) -> timedelta:
     if not 0 < number <= _MAX_DAYS:
         raise InputError(f"--expires must be from 1 to {_MAX_DAYS} days, not `{number}`")
     return timedelta(days=number)
-
-
-def _print_experience(learned: ExperienceRow, config: Config) -> None:
-    until = "" if learned.expires_at is None else f", until {learned.expires_at[:10]}"
-    bad = f", severity {learned.severity}" if learned.outcome == ActionOutcome.FAILURE else ""
-    what = f"{learned.outcome} of {learned.action_type}{bad}, tenant {learned.tenant}{until}"
-    print(f"learned: {one_line(what)}")
-    print(f"  {_describe_effect(learned, config)}")
-    print(f"  memory {learned.memory_id}; `demur forget` deletes it")
 
 
 def _describe_effect(learned: ExperienceRow, config: Config) -> str:
@@ -383,10 +379,10 @@ def configure_forget(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_forget(args: argparse.Namespace) -> int:
+def run_forget(args: Namespace) -> int:
     """Delete, and print how many; raise if a given id does not exist."""
     if bool(args.ids) == args.expired:
-        raise InputError("give memory ids or --expired, not both")
+        raise InputError("give either memory ids or --expired")
     tenant = args.tenant or DEFAULT_TENANT
     now = format_timestamp(system_clock())
     with open_existing_store(load_settings(args)) as store:

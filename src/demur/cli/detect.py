@@ -4,6 +4,7 @@ import argparse
 import json
 import re
 import sys
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +60,7 @@ def configure_detect(add: Arguments) -> None:
     )
 
 
-def run_detect(args: argparse.Namespace) -> int:
+def run_detect(args: Namespace) -> int:
     """Print each answer's signal, or the counts."""
     counts = _AnswerCounts()
     for name in args.files:

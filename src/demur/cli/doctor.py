@@ -1,7 +1,7 @@
 """`demur doctor`: print health checks, and apply their fixes."""
 
-import argparse
 import json
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -21,11 +21,7 @@ from demur.observe.health import (
     report_error,
 )
 
-_STATE_COLOURS = {
-    HealthState.OK: "green",
-    HealthState.WARNING: "yellow",
-    HealthState.PROBLEM: "red",
-}
+_COLOURS = {HealthState.OK: "green", HealthState.WARNING: "yellow", HealthState.PROBLEM: "red"}
 # A fix may reveal another problem: first a missing folder, then its content.
 _MAX_FIX_ROUNDS = 3
 
@@ -38,7 +34,7 @@ def configure_doctor(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_doctor(args: argparse.Namespace) -> int:
+def run_doctor(args: Namespace) -> int:
     """Print the checks; 1 if a problem remains."""
     now = system_clock()
     checks = list(_run_checks(args, now))
@@ -63,7 +59,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     return int(counts[HealthState.PROBLEM] > 0)
 
 
-def _run_checks(args: argparse.Namespace, now: datetime) -> Iterator[HealthCheck]:
+def _run_checks(args: Namespace, now: datetime) -> Iterator[HealthCheck]:
     try:
         path = config_path(args)
         config = load_config(path)
@@ -93,7 +89,7 @@ def _format_checks(
     for check in fixed:
         yield f"{paint('fixed'.ljust(8), 'cyan')} {check.name.ljust(10)} {one_line(check.what)}"
     for check in checks:
-        state = paint(check.state.ljust(8), _STATE_COLOURS[check.state])
+        state = paint(check.state.ljust(8), _COLOURS[check.state])
         yield f"{state} {check.name.ljust(10)} {one_line(check.what)}"
         if check.help:
             yield f"  {paint('help:', 'cyan')} {one_line(check.help)}"

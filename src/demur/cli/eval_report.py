@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def add_threshold_options(add: Arguments) -> None:
         add(f"--{name} SHARE", help_text, type=parse_share, default=value)
 
 
-def read_thresholds(args: argparse.Namespace) -> EvalThresholds:
+def read_thresholds(args: Namespace) -> EvalThresholds:
     """Return the thresholds from the arguments."""
     return EvalThresholds(
         safety=args.safety,
@@ -90,12 +91,7 @@ def add_scoring_options(add: Arguments) -> None:
         choices=PARTIALS,
         default="neither",
     )
-    add(
-        "--jobs N",
-        "processes that score a large run (one per core)",
-        type=int,
-        default=os.cpu_count() or 1,
-    )
+    add("--jobs N", "processes that score a large run (one per core)", default=os.cpu_count() or 1)
 
 
 _REPORT_EPILOG = (
@@ -110,7 +106,7 @@ def configure_eval_report(add: Arguments) -> None:
     add("folder RUN", "the folder of a run", type=Path)
     add_threshold_options(add)
     add_scoring_options(add)
-    add("--examples N", "example answers of each kind (5)", type=int, default=5)
+    add("--examples N", "example answers of each kind (5)", default=5)
     add("--json", "one JSON object")
     add("--html FILE", "also write a standalone page", type=Path)
     add("--svg FILE", "also plot the curve over the detector's thresholds", type=Path)
@@ -131,7 +127,7 @@ def configure_eval_report(add: Arguments) -> None:
     add("--rescore", "score again, even if scores exist")
 
 
-def run_eval_report(args: argparse.Namespace) -> int:
+def run_eval_report(args: Namespace) -> int:
     """Print the report and return its status."""
     opened = open_run(args.folder)
     if args.examples < 0:
@@ -149,7 +145,12 @@ def run_eval_report(args: argparse.Namespace) -> int:
         fresh=args.rescore,
     )
     save_report(opened, report)
-    _write_files(opened, report, args)
+    points = threshold_points(opened, partials=args.partials) if args.svg or args.html else ()
+    if args.svg:
+        title = f"{report.run}: over the detector's thresholds"
+        write_file(args.svg, curve_svg(points, thresholds=read_thresholds(args), title=title))
+    if args.html:
+        write_file(args.html, report_html(report, points))
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
     else:
@@ -157,16 +158,7 @@ def run_eval_report(args: argparse.Namespace) -> int:
     return report.status
 
 
-def _write_files(opened: EvalRun, report: EvalReport, args: argparse.Namespace) -> None:
-    points = threshold_points(opened, partials=args.partials) if args.svg or args.html else ()
-    if args.svg:
-        title = f"{report.run}: over the detector's thresholds"
-        write_file(args.svg, curve_svg(points, thresholds=read_thresholds(args), title=title))
-    if args.html:
-        write_file(args.html, report_html(report, points))
-
-
-def _take_labels(opened: EvalRun, args: argparse.Namespace) -> None:
+def _take_labels(opened: EvalRun, args: Namespace) -> None:
     if args.labels is None and args.labels_from is None:
         return
     with RowIndex(opened) as rows:
@@ -184,7 +176,7 @@ def _take_labels(opened: EvalRun, args: argparse.Namespace) -> None:
     print(f"human labels added: {len(found)}", file=sys.stderr)
 
 
-def _ask_judge(opened: EvalRun, args: argparse.Namespace) -> None:
+def _ask_judge(opened: EvalRun, args: Namespace) -> None:
     options: dict[str, Any] = parse_pairs(args.judge_set, "--judge-set", "model=x")
 
     async def ask() -> None:
@@ -207,14 +199,14 @@ def configure_eval_compare(add: Arguments) -> None:
     add("before BEFORE", "the folder of a run", type=Path)
     add("after AFTER", "the folder of a later run", type=Path)
     add_scoring_options(add)
-    add("--flips N", "flips to show of each kind (20)", type=int, default=20)
+    add("--flips N", "flips to show of each kind (20)", default=20)
     text = "also group by this; repeatable (pattern)"
     add("--by ...", text, choices=DIMENSIONS, default=None)
     add("--json", "one JSON object, with every flip")
     add("--svg FILE", "also plot both runs to this file", type=Path)
 
 
-def run_eval_compare(args: argparse.Namespace) -> int:
+def run_eval_compare(args: Namespace) -> int:
     """Print the comparison."""
     runs = open_run(args.before), open_run(args.after)
     found = compare_runs(*runs, partials=args.partials, workers=args.jobs)
@@ -243,11 +235,9 @@ def format_comparison(
     yield paint(_describe_rows(found), "dim")
     yield ""
     sides = (found.safety, found.utility)
-    yield from align_columns(
-        _COMPARISON_HEAD, [_paired_row(side.name, side.total) for side in sides], paint
-    )
+    yield from align_columns(_HEAD, [_row(side.name, side.total) for side in sides], paint)
     for kind in dimensions:
-        yield from _format_groups(sides, kind, paint)
+        yield from _groups(sides, kind, paint)
     for better in (False, True):
         flips = [flip for flip in found.flips if flip.better is better]
         yield ""
@@ -262,7 +252,7 @@ def format_comparison(
             yield paint(f"  and {len(flips) - max_flips} more; --json has them all", "dim")
 
 
-_COMPARISON_HEAD = ("", "rows", "before", "after", "points", "better", "worse", "McNemar")
+_HEAD = ("", "rows", "before", "after", "points", "better", "worse", "McNemar")
 
 
 def _describe_rows(found: RunComparison) -> str:
@@ -276,7 +266,7 @@ def _describe_rows(found: RunComparison) -> str:
     return ", ".join([*parts, *(f"{count} {words}" for count, words in others if count)])
 
 
-def _paired_row(name: str, paired: PairedChange) -> tuple[str, ...]:
+def _row(name: str, paired: PairedChange) -> tuple[str, ...]:
     rows = paired.rows
     return (
         name,
@@ -290,17 +280,13 @@ def _paired_row(name: str, paired: PairedChange) -> tuple[str, ...]:
     )
 
 
-def _format_groups(
-    sides: tuple[SideComparison, SideComparison], kind: str, paint: Paint
-) -> Iterator[str]:
+def _groups(sides: tuple[SideComparison, SideComparison], kind: str, paint: Paint) -> Iterator[str]:
     for side in sides:
         groups = side.groups.get(kind)
         if groups:
             yield ""
-            head = (f"{side.name} by {kind}", *_COMPARISON_HEAD[1:])
-            yield from align_columns(
-                head, [_paired_row(name, one) for name, one in groups.items()], paint
-            )
+            head = (f"{side.name} by {kind}", *_HEAD[1:])
+            yield from align_columns(head, [_row(name, one) for name, one in groups.items()], paint)
 
 
 REGRESSED = 3
@@ -335,7 +321,7 @@ def configure_eval_gate(add: Arguments) -> None:
     add("--json", "one JSON object")
 
 
-def run_eval_gate(args: argparse.Namespace) -> int:
+def run_eval_gate(args: Namespace) -> int:
     """Print whether the run passes, and why or why not."""
     rules = RegressionRules(
         alpha=args.alpha, min_effect=args.min_effect, most_unjudged=args.unjudged
@@ -398,7 +384,7 @@ def configure_eval_history(add: Arguments) -> None:
     add("--svg FILE", "also plot the curve to this file", type=Path)
 
 
-def run_eval_history(args: argparse.Namespace) -> int:
+def run_eval_history(args: Namespace) -> int:
     """Print the runs, oldest first."""
     found = read_history(
         args.folder,

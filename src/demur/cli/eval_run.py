@@ -1,10 +1,10 @@
 """`demur eval run`, `eval suites` and `eval import`: run suites against a target."""
 
-import argparse
 import asyncio
 import json
 import re
 import sys
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -56,19 +56,19 @@ def configure_eval_run(add: Arguments) -> None:
     add("--out FOLDER", f"the folder of the run; default: `{_RUNS_FOLDER}/SUITE-TARGET`", type=Path)
     add("--limit N", "maximum number of rows", type=int)
     add("--seed N", "sample the rows with this seed, twins together", type=int)
-    add("--concurrency N", "concurrent rows (16)", type=int, default=16)
+    add("--concurrency N", "concurrent rows (16)", default=16)
     add("--cache FOLDER", "reuse answers of earlier runs from this folder", type=Path)
     for name, (metavar, text) in _TARGET_OPTIONS.items():
         add(f"--{name.replace('_', '-')} {metavar}", text)
     add("--stream", "ask for a stream", action="store_const", const=True)
     add("--set NAME=VALUE ...", "any other option of the target; repeatable")
     add("--engine", "where to run (local)", choices=("local", "ray"), default="local")
-    add("--parts N", "with ray: concurrent parts (4)", type=int, default=4)
+    add("--parts N", "with ray: concurrent parts (4)", default=4)
     add("--quiet", "hide the progress bar")
     add("--json", "one JSON object")
 
 
-def run_eval_run(args: argparse.Namespace) -> int:
+def run_eval_run(args: Namespace) -> int:
     """Run or resume, and print a summary."""
     suite = load_suite(args.suite)
     options = _target_options(args)
@@ -85,9 +85,7 @@ def run_eval_run(args: argparse.Namespace) -> int:
     return UNJUDGED if counts.errors else 0
 
 
-def _ask_suite(
-    args: argparse.Namespace, suite: EvalSuite, options: dict[str, Any], folder: Path
-) -> EvalRun:
+def _ask_suite(args: Namespace, suite: EvalSuite, options: dict[str, Any], folder: Path) -> EvalRun:
     settings: dict[str, Any] = {
         "concurrency": args.concurrency,
         "limit": args.limit,
@@ -115,7 +113,7 @@ async def _run_locally(
         await target.close()
 
 
-def _target_options(args: argparse.Namespace) -> dict[str, Any]:
+def _target_options(args: Namespace) -> dict[str, Any]:
     named = {name: getattr(args, name) for name in (*_TARGET_OPTIONS, "stream")}
     options = {name: value for name, value in named.items() if value is not None}
     return {**options, **parse_pairs(args.set, "--set", "timeout_s=5")}
@@ -217,7 +215,7 @@ def configure_eval_suites(add: Arguments) -> None:
     add("--json", "print JSON")
 
 
-def run_eval_suites(args: argparse.Namespace) -> int:
+def run_eval_suites(args: Namespace) -> int:
     """Print all suites, or one."""
     paint = Paint()
     if args.suite is None:
@@ -236,7 +234,15 @@ def run_eval_suites(args: argparse.Namespace) -> int:
             print(f"{paint(row.label, colour)} {one_line(row.id)}")
             print(wrap_text(one_line(row.prompt), "  "))
     else:
-        _print_suite(suite, paint)
+        print(f"{paint(one_line(suite.name), 'bold')} {one_line(suite.version)}")
+        if suite.description:
+            print(wrap_text(one_line(suite.description), "  "))
+        print(paint(f"  {len(suite.rows)} rows, {suite.digest}", "dim"))
+        for field, counts in _count_fields(suite).items():
+            # A name and its count stay on one line.
+            pairs = (f"{one_line(name)}\N{NO-BREAK SPACE}{count}" for name, count in counts.items())
+            listed = wrap_text(", ".join(pairs), "  ").replace("\N{NO-BREAK SPACE}", " ")
+            print(f"{field}\n{listed}")
     return 0
 
 
@@ -283,18 +289,6 @@ def _print_suites(suites: Iterable[EvalSuite], paint: Paint) -> None:
     print(paint("`demur eval suites SUITE` shows one suite; SUITE may also be a file", "dim"))
 
 
-def _print_suite(suite: EvalSuite, paint: Paint) -> None:
-    print(f"{paint(one_line(suite.name), 'bold')} {one_line(suite.version)}")
-    if suite.description:
-        print(wrap_text(one_line(suite.description), "  "))
-    print(paint(f"  {len(suite.rows)} rows, {suite.digest}", "dim"))
-    for field, counts in _count_fields(suite).items():
-        # A name and its count stay on one line.
-        pairs = (f"{one_line(name)}\N{NO-BREAK SPACE}{count}" for name, count in counts.items())
-        listed = wrap_text(", ".join(pairs), "  ").replace("\N{NO-BREAK SPACE}", " ")
-        print(f"{field}\n{listed}")
-
-
 _MAX_SHOWN_PROBLEMS = 20
 
 
@@ -322,7 +316,7 @@ def configure_eval_import(add: Arguments) -> None:
     add("--json", "one JSON object")
 
 
-def run_eval_import(args: argparse.Namespace) -> int:
+def run_eval_import(args: Namespace) -> int:
     """Write the suite; 1 if a record could not be read."""
     if args.out.exists() and not args.force:
         help_text = "choose another file, or replace it with `--force`"
@@ -331,11 +325,23 @@ def run_eval_import(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_import_to_json(done), indent=2))
     else:
-        _print_import(done, args.out)
+        paint = Paint()
+        for problem in done.problems[:_MAX_SHOWN_PROBLEMS]:
+            where = one_line(problem.where or "")
+            print(f"{where}: {paint('not imported:', 'yellow')} {one_line(problem.problem)}")
+        if len(done.problems) > _MAX_SHOWN_PROBLEMS:
+            print(paint(f"and {len(done.problems) - _MAX_SHOWN_PROBLEMS} more", "dim"))
+        for reason, count in done.left_out.items():
+            print(f"{count} left out: {reason}")
+        labels = ", ".join(f"{count} {label}" for label, count in sorted(done.labels.items()))
+        bad = f"; {len(done.problems)} could not be read" if done.problems else ""
+        total = done.labels.total()
+        print(f"{done.form}: {total} row{'s' * (total != 1)} ({labels}){bad}")
+        print(f"wrote {one_line(str(args.out))}")
     return int(bool(done.problems))
 
 
-def _suite_name(args: argparse.Namespace) -> str:
+def _suite_name(args: Namespace) -> str:
     if args.name is not None:
         if not re.fullmatch(NAME_PATTERN, args.name):
             help_text = "small letters, digits, `-`, `_`, `.`"
@@ -345,7 +351,7 @@ def _suite_name(args: argparse.Namespace) -> str:
     return plain[:100] or "imported"
 
 
-def _import_rows(args: argparse.Namespace, name: str) -> _ImportResult:
+def _import_rows(args: Namespace, name: str) -> _ImportResult:
     """Write the rows as they are read, to a `.part` file that is renamed when complete."""
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
@@ -385,19 +391,3 @@ def _import_to_json(done: _ImportResult) -> dict[str, object]:
         "left_out": dict(done.left_out),
         "problems": [problem._asdict() for problem in done.problems],
     }
-
-
-def _print_import(done: _ImportResult, out: Path) -> None:
-    paint = Paint()
-    for problem in done.problems[:_MAX_SHOWN_PROBLEMS]:
-        where = one_line(problem.where or "")
-        print(f"{where}: {paint('not imported:', 'yellow')} {one_line(problem.problem)}")
-    if len(done.problems) > _MAX_SHOWN_PROBLEMS:
-        print(paint(f"and {len(done.problems) - _MAX_SHOWN_PROBLEMS} more", "dim"))
-    for reason, count in done.left_out.items():
-        print(f"{count} left out: {reason}")
-    labels = ", ".join(f"{count} {label}" for label, count in sorted(done.labels.items()))
-    bad = f"; {len(done.problems)} could not be read" if done.problems else ""
-    total = done.labels.total()
-    print(f"{done.form}: {total} row{'s' * (total != 1)} ({labels}){bad}")
-    print(f"wrote {one_line(str(out))}")

@@ -1,11 +1,11 @@
 """`demur eval remediate`, `dpo` and `from-store`: make training pairs, train, and measure."""
 
-import argparse
 import asyncio
 import json
 import sys
+from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,14 +63,14 @@ def configure_eval_remediate(add: Arguments) -> None:
         choices=("train", "none"),
         default="train",
     )
-    add(
-        "--test-share SHARE",
-        f"the share of held-out rows ({TEST_SHARE})",
-        type=float,
-        default=TEST_SHARE,
-    )
+    add("--test-share SHARE", f"the share of held-out rows ({TEST_SHARE})", default=TEST_SHARE)
     add("--test-suite FILE", "write the held-out rows as a suite", type=Path)
-    _add_sources(add)
+    add("--better TARGET", f"ask a better model for answers: one of {', '.join(TARGET_FORMS)}")
+    add("--set NAME=VALUE ...", "an option of the better target; repeatable")
+    add("--edits FILE", 'answers written by people: {"id": …, "chosen": …}', type=Path)
+    add("--notes", "use review notes in the store that begin with `answer:`")
+    add_config_option(add)
+    add_tenant_option(add, "only notes of this tenant")
     add("--partials", "also make pairs from partial refusals")
     add("--anchors", "also add the correctly answered twin of each mistake")
     add("--balance", "balance pairs that teach helping and refusing")
@@ -80,17 +80,7 @@ def configure_eval_remediate(add: Arguments) -> None:
     add("--json", "one JSON object")
 
 
-def _add_sources(add: Arguments) -> None:
-    """Add the sources of preferred answers; the default is templates."""
-    add("--better TARGET", f"ask a better model for answers: one of {', '.join(TARGET_FORMS)}")
-    add("--set NAME=VALUE ...", "an option of the better target; repeatable")
-    add("--edits FILE", 'answers written by people: {"id": …, "chosen": …}', type=Path)
-    add("--notes", "use review notes in the store that begin with `answer:`")
-    add_config_option(add)
-    add_tenant_option(add, "only notes of this tenant")
-
-
-def run_eval_remediate(args: argparse.Namespace) -> int:
+def run_eval_remediate(args: Namespace) -> int:
     """Write the pairs, and print what was left out and the recommended beta."""
     for path in filter(None, (args.out, args.test_suite)):
         check_overwrite(path, force=args.force)
@@ -108,15 +98,22 @@ def run_eval_remediate(args: argparse.Namespace) -> int:
     return int(bool(remedy.wrong) and not remedy.pairs)
 
 
-async def _make_remedy(args: argparse.Namespace, measured: EvalRun) -> PairRemedy:
+async def _make_remedy(args: Namespace, measured: EvalRun) -> PairRemedy:
     better = None
     if args.better is not None:
         better = open_target(args.better, **parse_pairs(args.set, "--set", "model=large"))
     try:
+        known = {row.id for row in measured.iter_rows()}
+        edits: dict[str, str] = {}
+        if args.notes:
+            with open_existing_store(load_settings(args)) as store:
+                edits.update(read_store_edits(store, known, tenant=args.tenant))
+        if args.edits is not None:
+            edits.update(read_edits(args.edits, known))
         given = RemedySettings(
             split=args.split == "train",
             test_share=args.test_share,
-            edits=_collect_edits(args, measured),
+            edits=edits,
             better=better,
             partials=args.partials,
             anchors=args.anchors,
@@ -147,17 +144,6 @@ def _whole_twins(measured: EvalRun) -> EvalSuite:
     return make_suite(suite.name, rows, version=suite.version)
 
 
-def _collect_edits(args: argparse.Namespace, measured: EvalRun) -> Mapping[str, str]:
-    known = {row.id for row in measured.iter_rows()}
-    edits: dict[str, str] = {}
-    if args.notes:
-        with open_existing_store(load_settings(args)) as store:
-            edits.update(read_store_edits(store, known, tenant=args.tenant))
-    if args.edits is not None:
-        edits.update(read_edits(args.edits, known))
-    return edits
-
-
 def _remedy_to_json(remedy: PairRemedy, advice: BetaAdvice) -> dict[str, Any]:
     return {
         "wrong": remedy.wrong,
@@ -168,9 +154,7 @@ def _remedy_to_json(remedy: PairRemedy, advice: BetaAdvice) -> dict[str, Any]:
     }
 
 
-def _format_remedy(
-    args: argparse.Namespace, remedy: PairRemedy, advice: BetaAdvice
-) -> Iterator[str]:
+def _format_remedy(args: Namespace, remedy: PairRemedy, advice: BetaAdvice) -> Iterator[str]:
     paint = Paint()
     wrong = [
         f"{remedy.wrong.get(why, 0)} {word}"
@@ -240,12 +224,7 @@ def configure_eval_dpo(add: Arguments) -> None:
         choices=("test", "none"),
         default="test",
     )
-    add(
-        "--test-share SHARE",
-        f"the share of held-out rows ({TEST_SHARE})",
-        type=float,
-        default=TEST_SHARE,
-    )
+    add("--test-share SHARE", f"the share of held-out rows ({TEST_SHARE})", default=TEST_SHARE)
     add("--betas LIST", "betas to train with (0.05,0.1,0.3,0.5)", default="0.05,0.1,0.3,0.5")
     add("--out FOLDER", "the folder of the sweep", type=Path, required=True)
     for name, (kind, text) in _SWEEP_OPTIONS.items():
@@ -254,7 +233,7 @@ def configure_eval_dpo(add: Arguments) -> None:
     add("--json", "one JSON object")
 
 
-def run_eval_dpo(args: argparse.Namespace) -> int:
+def run_eval_dpo(args: Namespace) -> int:
     """Train, measure, and show the points."""
     options = _sweep_options(args)
     given, chat = read_pairs(args.pairs)
@@ -264,7 +243,7 @@ def run_eval_dpo(args: argparse.Namespace) -> int:
     pairs, left_out = drop_leaked_pairs(given, suites)
     if not pairs:
         problem = "every pair is near a row of a measured suite"
-        raise InputError(problem, where=str(args.pairs), help=_SPLIT_HELP)
+        raise InputError(problem, where=str(args.pairs), help=_HELP)
     tuner = _open_tuner(args.model, options, chat=chat)
     sweep = asyncio.run(run_sweep(tuner, pairs, suites, args.out, options, on_point=_print_point))
     write_file(
@@ -278,12 +257,10 @@ def run_eval_dpo(args: argparse.Namespace) -> int:
     return 0
 
 
-_SPLIT_HELP = (
-    "make pairs with `demur eval remediate --split train`, and measure with `--split test`"
-)
+_HELP = "make pairs with `demur eval remediate --split train`, and measure with `--split test`"
 
 
-def _sweep_options(args: argparse.Namespace) -> SweepOptions:
+def _sweep_options(args: Namespace) -> SweepOptions:
     named = {name: getattr(args, name) for name in _SWEEP_OPTIONS}
     given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     try:
@@ -328,9 +305,7 @@ def _curve_points(sweep: BetaSweep) -> Iterator[CurvePoint]:
         )
 
 
-def _format_sweep(
-    args: argparse.Namespace, sweep: BetaSweep, left_out: list[SkippedRow]
-) -> Iterator[str]:
+def _format_sweep(args: Namespace, sweep: BetaSweep, left_out: list[SkippedRow]) -> Iterator[str]:
     paint = Paint()
     plan = sweep.plan
     yield f"model     {one_line(plan.model)}"
@@ -368,7 +343,6 @@ def configure_eval_from_store(add: Arguments) -> None:
     add(
         "--test-share SHARE",
         f"with --pairs: the share of held-out labels ({TEST_SHARE})",
-        type=float,
         default=TEST_SHARE,
     )
     add("--chat", "write messages instead of texts")
@@ -378,7 +352,7 @@ def configure_eval_from_store(add: Arguments) -> None:
     add("--json", "one JSON object")
 
 
-def run_eval_from_store(args: argparse.Namespace, clock: Clock = system_clock) -> int:
+def run_eval_from_store(args: Namespace, clock: Clock = system_clock) -> int:
     """Write the rows and, with `--pairs`, the pairs."""
     for path in filter(None, (args.out, args.pairs)):
         check_overwrite(path, force=args.force)
@@ -412,7 +386,7 @@ def _result_to_json(samples: StoreSamples) -> dict[str, Any]:
     }
 
 
-def _format_result(args: argparse.Namespace, samples: StoreSamples) -> Iterator[str]:
+def _format_result(args: Namespace, samples: StoreSamples) -> Iterator[str]:
     yield f"labels    {samples.labels}"
     sides = ", ".join(
         f"{count} {label}" for label, count in Counter(row.label for row in samples.rows).items()

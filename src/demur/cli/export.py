@@ -1,8 +1,8 @@
 """`demur export`, `demur replay` and `demur diff`: take decisions out and make them again."""
 
-import argparse
 import json
 import os
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,7 +78,7 @@ def configure_export(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_export(args: argparse.Namespace) -> int:
+def run_export(args: Namespace) -> int:
     """Write the chosen records."""
     _check_selection(args)
     with open_existing_store(load_settings(args)) as store:
@@ -98,7 +98,7 @@ def run_export(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_selection(args: argparse.Namespace) -> None:
+def _check_selection(args: Namespace) -> None:
     chosen = [f"--{name}" for name in _SELECTION_OPTIONS if getattr(args, name) is not None]
     chosen += ["--all"] if args.all else []
     if args.id is not None and chosen:
@@ -169,7 +169,7 @@ def configure_replay(add: Arguments) -> None:
     form("--json", "one JSON object")
 
 
-def run_replay(args: argparse.Namespace) -> int:
+def run_replay(args: Namespace) -> int:
     """Print the outcome of the replay; 0 if the decision is the same."""
     outcome = _replay_pack(args)
     if outcome.replay is None and not args.json and outcome.result == "tampered":
@@ -178,15 +178,11 @@ def run_replay(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_outcome_to_json(outcome), indent=2))
     else:
-        print(
-            "\n".join(
-                _format_markdown(outcome) if args.markdown else _format_outcome(outcome, Paint())
-            )
-        )
+        print("\n".join(_markdown(outcome) if args.markdown else _format_outcome(outcome, Paint())))
     return {"same": 0, "not_replayable": UNREPLAYABLE}.get(outcome.result, DIFFERENT)
 
 
-def _replay_pack(args: argparse.Namespace) -> _ReplayOutcome:
+def _replay_pack(args: Namespace) -> _ReplayOutcome:
     keys = heads = None
     if args.keys is not None:
         rings = [load_trusted_keys(str(path)) for path in args.keys]
@@ -263,7 +259,7 @@ def _summarize_record(record: DecisionRecord) -> Iterator[tuple[str, str]]:
         yield "rule", ", ".join(f"{rule.rule_id} ({rule.stage})" for rule in record.matched_rules)
 
 
-def _format_markdown(outcome: _ReplayOutcome) -> Iterator[str]:
+def _markdown(outcome: _ReplayOutcome) -> Iterator[str]:
     record = outcome.record
     assert record is not None
     title = one_line(_describe_result(outcome))
@@ -315,7 +311,7 @@ def configure_diff(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_diff(args: argparse.Namespace) -> int:
+def run_diff(args: Namespace) -> int:
     """Print the changes; 0 if there are none and all decisions were compared."""
     if args.limit < 0:
         raise InputError(f"--limit must be 0 or more, not `{args.limit}`")
@@ -327,14 +323,14 @@ def run_diff(args: argparse.Namespace) -> int:
     return int(not found.sound or (found.changed > 0 and not args.allow_changes))
 
 
-def _compare_store(args: argparse.Namespace) -> PolicyComparison:
+def _compare_store(args: Namespace) -> PolicyComparison:
     config = load_config(config_path(args))
     registry = default_registry(*config.registries, *args.registry)
     with open_existing_store(config) as store:
         return _compare_records(args, registry, store.find_records(build_filter(args)))
 
 
-def _compare_file(args: argparse.Namespace) -> PolicyComparison:
+def _compare_file(args: Namespace) -> PolicyComparison:
     options = [name for name in _STORE_OPTIONS if getattr(args, name) is not None]
     if options:
         problem = f"--{options[0]} selects in the store, and you named a file"
@@ -345,7 +341,7 @@ def _compare_file(args: argparse.Namespace) -> PolicyComparison:
 
 
 def _compare_records(
-    args: argparse.Namespace, registry: Registry, records: Iterator[Any]
+    args: Namespace, registry: Registry, records: Iterator[Any]
 ) -> PolicyComparison:
     policy = load_policy(args.policy, registry=registry)
     return compare_policy(policy, records, registry=registry, keep=args.limit)
@@ -372,7 +368,10 @@ def _comparison_to_json(found: PolicyComparison) -> dict[str, Any]:
 
 def _format_comparison(found: PolicyComparison, paint: Paint) -> Iterator[str]:
     if found.changed:
-        yield from _format_matrix(found, paint)
+        shown = [verdict for verdict in Verdict if any(verdict in pair for pair in found.verdicts)]
+        rows = ((old, *(str(found.verdicts[old, new] or "-") for new in shown)) for old in shown)
+        yield format_table(rows, ("WAS \\ WOULD BE", *shown), paint)
+        yield ""
         yield from _format_counts(found, paint)
         yield from _format_changes(found, paint)
     for failure in found.failures:
@@ -383,17 +382,15 @@ def _format_comparison(found: PolicyComparison, paint: Paint) -> Iterator[str]:
         )
     if found.failed > len(found.failures):
         yield paint(f"... and {found.failed - len(found.failures)} more errors", "dim")
-    yield _summarize_comparison(found, paint)
-
-
-def _format_matrix(found: PolicyComparison, paint: Paint) -> Iterator[str]:
-    shown = [verdict for verdict in Verdict if any(verdict in pair for pair in found.verdicts)]
-    rows = (
-        (before, *(str(found.verdicts[before, after] or "-") for after in shown))
-        for before in shown
-    )
-    yield format_table(rows, ("WAS \\ WOULD BE", *shown), paint)
-    yield ""
+    counts = [f"{found.compared} compared", f"{found.changed} would change"]
+    counts += [f"{found.failed} could not be compared"] if found.failed else []
+    counts += [f"{found.skipped} skipped (no policy decided)"] if found.skipped else []
+    counts += [f"{found.erased} erased"] if found.erased else []
+    words = ", ".join(counts)
+    if not found.compared:
+        words += ": nothing to compare"
+    colour = "red" if not found.sound else "yellow" if found.changed else "green"
+    yield paint(words, colour)
 
 
 def _format_counts(found: PolicyComparison, paint: Paint) -> Iterator[str]:
@@ -429,15 +426,3 @@ def _describe_change(change: DecisionChange) -> str:
         *(f"+{code}" for code in change.codes_new),
     ]
     return ", ".join(codes) or f"another {', '.join(change.also)}"
-
-
-def _summarize_comparison(found: PolicyComparison, paint: Paint) -> str:
-    counts = [f"{found.compared} compared", f"{found.changed} would change"]
-    counts += [f"{found.failed} could not be compared"] if found.failed else []
-    counts += [f"{found.skipped} skipped (no policy decided)"] if found.skipped else []
-    counts += [f"{found.erased} erased"] if found.erased else []
-    words = ", ".join(counts)
-    if not found.compared:
-        words += ": nothing to compare"
-    colour = "red" if not found.sound else "yellow" if found.changed else "green"
-    return paint(words, colour)

@@ -1,8 +1,8 @@
 """`demur normalize`, `demur emit` and `demur respond`: refusals in the forms that others read."""
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,7 +54,7 @@ def configure_normalize(add: Arguments) -> None:
     add("--json", "the whole refusal as JSON, one per line")
 
 
-def run_normalize(args: argparse.Namespace) -> int:
+def run_normalize(args: Namespace) -> int:
     """Print the refusal line of each refusal."""
     registry = default_registry(*args.registry)
     found: list[Refusal] = []
@@ -113,7 +113,7 @@ def configure_emit(add: Arguments) -> None:
     add_registry_option(add)
 
 
-def run_emit(args: argparse.Namespace) -> int:
+def run_emit(args: Namespace) -> int:
     """Print each refusal in the chosen format."""
     if args.form != _HOOK_FORM:
         return _emit_refusals(args)
@@ -126,14 +126,21 @@ def run_emit(args: argparse.Namespace) -> int:
         return BLOCKED
 
 
-def _emit_refusals(args: argparse.Namespace) -> int:
+def _emit_refusals(args: Namespace) -> int:
     form = EMIT_FORMATS[args.form]
     options = {
         name: value
         for name, value in vars(args).items()
         if (name in _FORM_OPTIONS or name in {"ask", "halt"}) and value
     }
-    _check_options(args.form, form, options)
+    accepted = form.required_arguments + form.optional_arguments
+    for option in options:
+        if option not in accepted:
+            flag = option.replace("_", "-")
+            takes = ", ".join(f"--{one.replace('_', '-')}" for one in accepted) or "no options"
+            raise InputError(f"`{args.form}` does not take --{flag}", help=f"it takes {takes}")
+    if "source" in form.required_arguments and "source" not in options:
+        raise InputError(f"`{args.form}` needs --source", help="a URI, like /gateway/eu-1")
     new_id = IdSource()
     registry = default_registry(*args.registry)
     refusals = _read_refusals(registry)
@@ -152,17 +159,6 @@ def _emit_refusals(args: argparse.Namespace) -> int:
 def _rank_strictness(refusal: Refusal) -> tuple[bool, int]:
     kind = refusal.refusal_class
     return refusal.decided, 0 if kind is None else kind.strictness
-
-
-def _check_options(name: str, form: EmitFormat, options: dict[str, Any]) -> None:
-    accepted = form.required_arguments + form.optional_arguments
-    for option in options:
-        if option not in accepted:
-            flag = option.replace("_", "-")
-            takes = ", ".join(f"--{one.replace('_', '-')}" for one in accepted) or "no options"
-            raise InputError(f"`{name}` does not take --{flag}", help=f"it takes {takes}")
-    if "source" in form.required_arguments and "source" not in options:
-        raise InputError(f"`{name}` needs --source", help="a URI, like /gateway/eu-1")
 
 
 def _form_arguments(
@@ -246,7 +242,7 @@ def configure_respond(add: Arguments) -> None:
     add("--json", "the fields that the audience may see, as JSON")
 
 
-def run_respond(args: argparse.Namespace) -> int:
+def run_respond(args: Namespace) -> int:
     """Print the text."""
     registry = default_registry()
     source = _load_source(args.refused, registry)

@@ -1,9 +1,9 @@
 """`demur grant`: make keys, sign, verify and revoke grants; read and write their files."""
 
-import argparse
 import json
 import os
 import sys
+from argparse import Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def configure_grant_keygen(add: Arguments) -> None:
     add("--kind ...", "limit the key to this kind of grant", choices=kinds)
 
 
-def run_grant_keygen(args: argparse.Namespace) -> int:
+def run_grant_keygen(args: Namespace) -> int:
     """Write the signing key and the trusted key."""
     if not Path(args.name).name:
         raise InputError("a key needs a name", help="like `mary`, for mary.key.json")
@@ -81,31 +81,27 @@ def configure_grant_create(add: Arguments) -> None:
     add("--id ID", "the id of the grant; default: a random id")
 
 
-def run_grant_create(args: argparse.Namespace) -> int:
+def run_grant_create(args: Namespace) -> int:
     """Print the signed grant as JSON."""
     registry = default_registry()
     now = datetime.now(UTC).replace(microsecond=0)  # noqa: TID251 - the command is where the clock enters
+    scope: dict[str, str] = {}
+    for key, value in map(_parse_pair, args.scope):
+        if key in scope:
+            raise InputError(f"the scope names `{key}` twice", help="sign a grant for each value")
+        scope[key] = value
     grant = sign_grant(
         read_signing_key(args.key),
         grant_id=args.id or os.urandom(12).hex(),
         kind=args.kind,
         granted_to=args.to,
-        scope=_parse_scope(args.scope),
+        scope=scope,
         not_before=now,
         expires_at=now + parse_period(args.period),
         codes=[_require_liftable(registry[code], args.kind) for code in args.code],
     )
     print(grant.to_json().decode())
     return 0
-
-
-def _parse_scope(texts: list[str]) -> dict[str, str]:
-    scope: dict[str, str] = {}
-    for key, value in map(_parse_pair, texts):
-        if key in scope:
-            raise InputError(f"the scope names `{key}` twice", help="sign a grant for each value")
-        scope[key] = value
-    return scope
 
 
 def _require_liftable(entry: Entry, kind: str) -> str:
@@ -135,7 +131,7 @@ def configure_grant_verify(add: Arguments) -> None:
     add.epilog(f"exit: 0 genuine and valid now, {REJECTED} rejected, 1 error, 2 usage")
 
 
-def run_grant_verify(args: argparse.Namespace) -> int:
+def run_grant_verify(args: Namespace) -> int:
     """Print whether the grant is valid, or why it is not."""
     grant = Grant.from_json(
         sys.stdin.buffer.read() if str(args.grant) == "-" else read_grant_file(args.grant)
@@ -161,7 +157,7 @@ def configure_grant_revoke(add: Arguments) -> None:
     add("--revoked REVOKED", "the revocation list to add to", required=True, type=Path)
 
 
-def run_grant_revoke(args: argparse.Namespace) -> int:
+def run_grant_revoke(args: Namespace) -> int:
     """Add the id, and replace the list in one step, so that readers never see half of it."""
     before = read_revocations(args.revoked) if args.revoked.exists() else frozenset()
     ids = sorted(before | {args.grant_id})

@@ -1,8 +1,8 @@
 """`demur guard`: run the guards of a surface on a text or an event; list guards and rules."""
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -230,7 +230,7 @@ class SurfaceCommand:
         form("--json", "one JSON object")
         form("--sarif", "a SARIF 2.1.0 log")
 
-    def run(self, args: argparse.Namespace) -> int:
+    def run(self, args: Namespace) -> int:
         """Print the findings, and return the status of the outcome."""
         registry = default_registry(*args.registry)
         rules = args.rules if self._takes_text else None
@@ -283,17 +283,28 @@ def configure_guard_list(add: Arguments) -> None:
     add("--json", "a list of JSON objects")
 
 
-def run_guard_list(args: argparse.Namespace) -> int:
+def run_guard_list(args: Namespace) -> int:
     """Print the guards; 1 if one of them is not usable."""
     rows = list(_list_guards())
     if args.json:
         listed = [
-            {**row._asdict(), "problems": [problem._asdict() for problem in row.problems]}
-            for row in rows
+            {**row._asdict(), "problems": [one._asdict() for one in row.problems]} for row in rows
         ]
         print(json.dumps(listed, indent=2))
     else:
-        _print_guards(rows, Paint())
+        paint = Paint()
+        usable = [row for row in rows if not row.problems]
+        for row in usable:
+            source = "" if row.source == "built in" else f" ({row.surface}, from {row.source})"
+            print(f"{paint(one_line(row.name), 'bold')}{one_line(source)}")
+            print(wrap_text(", ".join(row.codes), "  "))
+        for row in rows:
+            for problem in row.problems:
+                print_error(paint, problem._replace(help=None))
+        installed = sum(row.source != "built in" for row in usable)
+        broken = sum(bool(row.problems) for row in rows)
+        count = f"{len(usable)} guards, {installed} of them installed"
+        print(paint(f"{count}; {broken} cannot be used" if broken else count, "dim"))
     return int(any(row.problems for row in rows))
 
 
@@ -310,21 +321,6 @@ def _list_guards() -> Iterator[_GuardRow]:
             yield _GuardRow(one.name, str(one.guard.SURFACE), one.package, codes)
 
 
-def _print_guards(rows: list[_GuardRow], paint: Paint) -> None:
-    usable = [row for row in rows if not row.problems]
-    for row in usable:
-        source = "" if row.source == "built in" else f" ({row.surface}, from {row.source})"
-        print(f"{paint(one_line(row.name), 'bold')}{one_line(source)}")
-        print(wrap_text(", ".join(row.codes), "  "))
-    for row in rows:
-        for problem in row.problems:
-            print_error(paint, problem._replace(help=None))
-    installed = sum(row.source != "built in" for row in usable)
-    broken = sum(bool(row.problems) for row in rows)
-    count = f"{len(usable)} guards, {installed} of them installed"
-    print(paint(f"{count}; {broken} cannot be used" if broken else count, "dim"))
-
-
 def configure_guard_rules(add: Arguments) -> None:
     """Add the command's arguments."""
     add.epilog("exit: 0 the rules pass; 1 they are invalid, or fail their own rows; 2 usage")
@@ -334,7 +330,7 @@ def configure_guard_rules(add: Arguments) -> None:
     add("--json", "one JSON object")
 
 
-def run_guard_rules(args: argparse.Namespace) -> int:
+def run_guard_rules(args: Namespace) -> int:
     """Print the rules and their problems; 1 if there are any."""
     if args.rules is None:
         rules = builtin_rules(args.surface)

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from argparse import Namespace
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -72,7 +73,7 @@ def configure_hook_claude_code(add: "Arguments") -> None:
     add("--serve", argparse.SUPPRESS)
 
 
-def run_hook_claude_code(args: argparse.Namespace) -> int:
+def run_hook_claude_code(args: Namespace) -> int:
     """Answer one event; 0 with the answer printed, or 2."""
     if args.serve:
         return _serve_daemon(args)
@@ -90,7 +91,11 @@ def run_hook_claude_code(args: argparse.Namespace) -> int:
     if outcome.is_cold:
         # Start the daemon only after the answer, because loading both at once would be slower.
         with suppress(Exception):
-            _start_daemon(args)
+            where = _resolve_paths(args)
+            words = _daemon_command(args, where)
+            where.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if can_listen(socket_path(where.state, words)):
+                start_daemon(words, where.state)
     return status
 
 
@@ -140,17 +145,13 @@ def _print_answer(ending: HookExit) -> int:
         sys.stdout.flush()
     except (OSError, ValueError, AttributeError):
         status = BLOCKED
-        _close_output()
+        # A flush at exit that fails would change the status.
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(ending.stderr)
         sys.stderr.flush()
     return status
-
-
-def _close_output() -> None:
-    """Redirect standard output to devnull: a failing flush at exit would change the status."""
-    with suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _HookPaths(NamedTuple):
@@ -161,7 +162,7 @@ class _HookPaths(NamedTuple):
     project: str
 
 
-def _resolve_paths(args: argparse.Namespace) -> _HookPaths:
+def _resolve_paths(args: Namespace) -> _HookPaths:
     named = args.config or os.environ.get("DEMUR_CONFIG")
     above = os.environ.get("XDG_STATE_HOME")
     usual = Path(above) if above else Path.home() / ".local" / "state"
@@ -172,7 +173,7 @@ def _resolve_paths(args: argparse.Namespace) -> _HookPaths:
     )
 
 
-def _judge_event(args: argparse.Namespace, outcome: _HookOutcome) -> HookExit:
+def _judge_event(args: Namespace, outcome: _HookOutcome) -> HookExit:
     raw = sys.stdin.buffer.read(_MAX_INPUT_BYTES + 1)
     if len(raw) > _MAX_INPUT_BYTES:
         detail = f"the hook's input has more than {_MAX_INPUT_BYTES} bytes"
@@ -190,13 +191,13 @@ def _judge_event(args: argparse.Namespace, outcome: _HookOutcome) -> HookExit:
     return judged(raw, _build_config(args, where), where.project, outcome.set_hook)
 
 
-def _ask_daemon(args: argparse.Namespace, where: _HookPaths, raw: bytes) -> HookExit | None:
+def _ask_daemon(args: Namespace, where: _HookPaths, raw: bytes) -> HookExit | None:
     """Return the answer of the daemon, or None if there is no daemon."""
     path = socket_path(where.state, _daemon_command(args, where))
     return ask_daemon(path, raw, where.project, timeout_s=args.budget / 2)
 
 
-def _await_daemon(args: argparse.Namespace, where: _HookPaths) -> bool:
+def _await_daemon(args: Namespace, where: _HookPaths) -> bool:
     """Wait for a daemon that is starting; return whether there was one."""
     path = socket_path(where.state, _daemon_command(args, where))
     until = time.monotonic() + min(args.budget / 4, _MAX_WAIT_S)
@@ -207,16 +208,7 @@ def _await_daemon(args: argparse.Namespace, where: _HookPaths) -> bool:
     return waited
 
 
-def _start_daemon(args: argparse.Namespace) -> None:
-    """Start the daemon for later events."""
-    where = _resolve_paths(args)
-    words = _daemon_command(args, where)
-    where.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if can_listen(socket_path(where.state, words)):
-        start_daemon(words, where.state)
-
-
-def _daemon_command(args: argparse.Namespace, where: _HookPaths) -> list[str]:
+def _daemon_command(args: Namespace, where: _HookPaths) -> list[str]:
     """Return the command line of the daemon with the same configuration."""
     words = [sys.executable, "-P", "-m", "demur", "hook", "claude-code", "--serve"]
     words += ["--state", str(where.state), f"--budget={args.budget}"]
@@ -227,14 +219,14 @@ def _daemon_command(args: argparse.Namespace, where: _HookPaths) -> list[str]:
     return words + ["--ask"] * args.ask + ["--no-halt"] * args.no_halt
 
 
-def _build_config(args: argparse.Namespace, where: _HookPaths) -> Any:
+def _build_config(args: Namespace, where: _HookPaths) -> Any:
     manner = import_module(_STYLE_MODULE).HookStyle(ask=args.ask, halt=not args.no_halt)
     pins = tuple(str(Path(pin).absolute()) for pin in args.pin)
     terms = import_module(_CONFIG_MODULE).HookConfig
     return terms(where.state, where.config, pins, args.tenant, manner)
 
 
-def _serve_daemon(args: argparse.Namespace) -> int:
+def _serve_daemon(args: Namespace) -> int:
     where = _resolve_paths(args)
     path = socket_path(where.state, _daemon_command(args, where))
     with hold_daemon_lock(path) as first:

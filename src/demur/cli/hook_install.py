@@ -1,17 +1,16 @@
 """`demur hook install`: add demur's hooks to a host's settings, after showing the diff."""
 
-import argparse
 import difflib
 import os
 import shutil
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 from demur.cli.main import Arguments
 from demur.cli.terminal import Paint
 from demur.errors import InputError
 from demur.integrations.claude_code.settings import (
-    SettingsFile,
     add_hooks,
     dump_settings,
     parse_settings,
@@ -47,7 +46,7 @@ def configure_hook_install(add: Arguments) -> None:
     add("--no-warm", "run without a daemon; slower")
 
 
-def run_hook_install(args: argparse.Namespace) -> int:
+def run_hook_install(args: Namespace) -> int:
     """Show the diff, ask, and write the settings."""
     file = read_settings_file(_settings_path(args))
     before = parse_settings(file.text, str(file.path))
@@ -56,7 +55,14 @@ def run_hook_install(args: argparse.Namespace) -> int:
         print(f"nothing to do: {file.path} is up to date")
         return 0
     text = dump_settings(after, file.text)
-    _show_diff(file, text)
+    paint = Paint()
+    old = str(file.path) if file.exists else os.devnull
+    lines = difflib.unified_diff(
+        file.text.splitlines(), text.splitlines(), old, str(file.path), lineterm=""
+    )
+    for line in lines:
+        colour = _DIFF_COLOURS.get(line[:1])
+        print(paint(line, colour) if colour else line)
     if not args.yes:
         if not sys.stdin.isatty():
             print(
@@ -71,7 +77,7 @@ def run_hook_install(args: argparse.Namespace) -> int:
     return 0
 
 
-def _settings_path(args: argparse.Namespace) -> Path:
+def _settings_path(args: Namespace) -> Path:
     if args.settings is not None:
         return Path(args.settings)
     if args.user:
@@ -80,7 +86,7 @@ def _settings_path(args: argparse.Namespace) -> Path:
     return Path(".claude") / "settings.json"
 
 
-def _hook_command(args: argparse.Namespace) -> list[str]:
+def _hook_command(args: Namespace) -> list[str]:
     """Return the command line of the hooks."""
     words = [*_demur_command(), "hook", "claude-code"]
     if args.config is not None:
@@ -99,7 +105,7 @@ def _demur_command() -> list[str]:
     return [sys.executable, "-P", "-m", "demur"]
 
 
-def _portable_path(args: argparse.Namespace, path: Path) -> str:
+def _portable_path(args: Namespace, path: Path) -> str:
     """Return an absolute path, or one relative to the project in a project's own settings."""
     if not path.is_file():
         raise InputError("the file does not exist", where=str(path))
@@ -108,14 +114,3 @@ def _portable_path(args: argparse.Namespace, path: Path) -> str:
     if own and whole.is_relative_to(Path.cwd().resolve()):
         return f"$CLAUDE_PROJECT_DIR/{whole.relative_to(Path.cwd().resolve()).as_posix()}"
     return str(whole)
-
-
-def _show_diff(file: SettingsFile, text: str) -> None:
-    paint = Paint()
-    old = str(file.path) if file.exists else os.devnull
-    lines = difflib.unified_diff(
-        file.text.splitlines(), text.splitlines(), old, str(file.path), lineterm=""
-    )
-    for line in lines:
-        colour = _DIFF_COLOURS.get(line[:1])
-        print(paint(line, colour) if colour else line)

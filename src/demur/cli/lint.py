@@ -1,8 +1,8 @@
 """`demur codes lint`, `demur policy lint` and `demur lint refusal`: find and print diagnostics."""
 
-import argparse
 import json
 import textwrap
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, zip_longest
@@ -59,7 +59,7 @@ def configure_codes_lint(add: Arguments) -> None:
     form("--sarif", "a SARIF 2.1.0 log")
 
 
-def run_codes_lint(args: argparse.Namespace) -> int:
+def run_codes_lint(args: Namespace) -> int:
     """Print the diagnostics; 1 if any of them is an error."""
     usages = lint_paths(args.paths, default_registry(*args.registry))
     if args.json:
@@ -84,7 +84,7 @@ def configure_policy_lint(add: Arguments) -> None:
     add("--json", "a list of JSON objects")
 
 
-def run_policy_lint(args: argparse.Namespace) -> int:
+def run_policy_lint(args: Namespace) -> int:
     """Print the diagnostics; 1 if any of them is an error."""
     registry = default_registry(*args.registry)
     found = [one for path in args.paths for one in _lint_file(path, registry)]
@@ -132,7 +132,11 @@ def print_refusal_report(report: RefusalReport, text: str, where: str) -> None:
     if report.verdict is RefusalVerdict.NOT_A_REFUSAL:
         return
     for passage in _split_passages(report, text):
-        _print_passage(passage, paint)
+        room = max(20, terminal_width() - _MARGIN - 5)
+        words = " ".join(one_line(line) for line in passage.text.split())
+        lines = textwrap.wrap(words, room, break_on_hyphens=False)
+        for part, line in zip_longest(passage.parts, lines, fillvalue=""):
+            print(f"  {paint(part.rjust(_MARGIN - 2), 'green')} | {line}".rstrip())
     kinds: dict[tuple[str, str], list[RefusalProblem]] = {}
     for problem in report.problems:
         kinds.setdefault((problem.rule, problem.message), []).append(problem)
@@ -160,14 +164,6 @@ def _gap_passages(text: str) -> Iterator[RefusalPassage]:
         if len(short) > _MAX_GAP:
             short = f"{short[: _MAX_GAP // 2]} … {short[-_MAX_GAP // 2 :]}"
         yield RefusalPassage((), short)
-
-
-def _print_passage(passage: RefusalPassage, paint: Paint) -> None:
-    room = max(20, terminal_width() - _MARGIN - 5)
-    words = " ".join(one_line(line) for line in passage.text.split())
-    lines = textwrap.wrap(words, room, break_on_hyphens=False)
-    for part, line in zip_longest(passage.parts, lines, fillvalue=""):
-        print(f"  {paint(part.rjust(_MARGIN - 2), 'green')} | {line}".rstrip())
 
 
 def _print_kind(
@@ -221,16 +217,25 @@ def configure_lint_refusal(add: Arguments) -> None:
     add("--json", "one JSON object per refusal")
 
 
-def run_lint_refusal(args: argparse.Namespace) -> int:
+def run_lint_refusal(args: Namespace) -> int:
     """Print the problems of each refusal; the status says whether there are any."""
     marks = None if args.marks is None else load_marks(args.marks)
     reports = []
-    for index, one in enumerate(_read_refusals(args.file)):
+    where, raw = read_input(args.file, "the refusals")
+    text = raw.decode("utf-8-sig", "replace")
+    found = list(_parse_rows(text, where) or _split_texts(text, where))
+    if not found:
+        raise InputError("the input holds no refusal", where=where)
+    for index, one in enumerate(found):
         code, locale = one.code or args.code, one.locale or args.locale
         report = lint_refusal(one.text, code, locale, marks=marks)
         reports.append(report)
         if args.json:
-            print(json.dumps({"where": one.where, **_report_to_json(report, one.text)}))
+            row: dict[str, Any] = msgspec.to_builtins(report)
+            for placed in (*row["parts"], *row["problems"]):
+                if "span" in placed:
+                    placed["quote"] = one.text[placed["span"]["start"] : placed["span"]["end"]]
+            print(json.dumps({"where": one.where, **row}))
             continue
         if index:
             print()
@@ -238,29 +243,6 @@ def run_lint_refusal(args: argparse.Namespace) -> int:
     if any(report.problems for report in reports):
         return PROBLEMS_FOUND
     return UNJUDGED if any(report.verdict in _UNJUDGED_VERDICTS for report in reports) else 0
-
-
-def _report_to_json(report: RefusalReport, text: str) -> dict[str, Any]:
-    """Return the report as JSON; parts and problems with a span also quote it."""
-    row: dict[str, Any] = msgspec.to_builtins(report)
-    for placed in (*row["parts"], *row["problems"]):
-        if "span" in placed:
-            placed["quote"] = text[placed["span"]["start"] : placed["span"]["end"]]
-    return row
-
-
-def _read_refusals(name: str) -> list[RefusalText]:
-    """Return the refusals in a file.
-
-    Raises:
-        InputError: The file cannot be read, or is empty.
-    """
-    where, raw = read_input(name, "the refusals")
-    text = raw.decode("utf-8-sig", "replace")
-    found = list(_parse_rows(text, where) or _split_texts(text, where))
-    if not found:
-        raise InputError("the input holds no refusal", where=where)
-    return found
 
 
 def _parse_rows(text: str, where: str) -> list[RefusalText] | None:

@@ -1,6 +1,5 @@
 """`demur mcp proxy` and `demur mcp pin`: guard an MCP server without changing it."""
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -10,6 +9,7 @@ import secrets
 import shutil
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
@@ -55,7 +55,7 @@ def add_server_options(add: Arguments) -> None:
     add("command", help_text, nargs="*", metavar="-- CMD ARGS")
 
 
-def require_server_name(args: argparse.Namespace) -> str:
+def require_server_name(args: Namespace) -> str:
     """Return the server's name.
 
     Raises:
@@ -66,14 +66,20 @@ def require_server_name(args: argparse.Namespace) -> str:
             "give one server: a command after `--`, or --url", help="like `-- python server.py`"
         )
     if args.url:
-        _check_address(args.url)
+        try:
+            parts = urlsplit(args.url)
+            fits = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        except ValueError:
+            fits = False
+        if not fits:
+            raise InputError(f"`{args.url}` is not an HTTP URL", where="--url")
     name: str = args.name or server_name(args.command, args.url)
     if len(name) > 100 or not name.isprintable():
         raise InputError("the name of a server is at most 100 printable characters", where="--name")
     return name
 
 
-def make_opener(args: argparse.Namespace) -> Callable[[], Awaitable[Upstream]]:
+def make_opener(args: Namespace) -> Callable[[], Awaitable[Upstream]]:
     """Return a function that opens a new connection to the server, to be closed.
 
     Raises:
@@ -91,7 +97,7 @@ def make_opener(args: argparse.Namespace) -> Callable[[], Awaitable[Upstream]]:
     return connect
 
 
-async def open_server(args: argparse.Namespace) -> Upstream:
+async def open_server(args: Namespace) -> Upstream:
     """Return the server, to be closed.
 
     Raises:
@@ -99,16 +105,6 @@ async def open_server(args: argparse.Namespace) -> Upstream:
         MissingExtraError: HTTP needs a package that is not installed.
     """
     return await make_opener(args)()
-
-
-def _check_address(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        fits = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-    except ValueError:
-        fits = False
-    if not fits:
-        raise InputError(f"`{url}` is not an HTTP URL", where="--url")
 
 
 def _parse_header(text: str, environment: Mapping[str, str]) -> tuple[str, str]:
@@ -152,18 +148,16 @@ def add_listen_options(add: Arguments) -> None:
     add(
         "--max-sessions N",
         f"maximum number of concurrent clients, with --listen (default: {MAX_SESSIONS})",
-        type=int,
         default=MAX_SESSIONS,
     )
     add(
         "--idle SECONDS",
         f"end sessions that are idle for this time, with --listen (default: {IDLE_S:g})",
-        type=float,
         default=IDLE_S,
     )
 
 
-def parse_listen_address(args: argparse.Namespace) -> ListenAddress | None:
+def parse_listen_address(args: Namespace) -> ListenAddress | None:
     """Return the address to listen on, or None for a client on standard input.
 
     Raises:
@@ -199,7 +193,7 @@ def list_stop_signals() -> list[int]:
 
 
 def serve_over_http(
-    args: argparse.Namespace,
+    args: Namespace,
     address: ListenAddress,
     judge: ProxyJudge,
     guard_for: Callable[[ProxyJudge], ConnectionGuard],
@@ -275,27 +269,27 @@ def configure_mcp_proxy(add: Arguments) -> None:
     add_server_options(add)
 
 
-def run_mcp_proxy(args: argparse.Namespace) -> int:
+def run_mcp_proxy(args: Namespace) -> int:
     """Relay between clients and the server until one of them ends or a signal stops the proxy."""
     name = require_server_name(args)
     place = parse_listen_address(args)
     pins = None if args.pins is None else read_pins(args.pins)
     if pins is None:
-        _print_note(f"no pins: the tools of `{name}` are not verified (see `demur mcp pin`)")
+        _note(f"no pins: the tools of `{name}` are not verified (see `demur mcp pin`)")
     elif not pins.tools_of(name):
-        _print_note(f"no tools of `{name}` are pinned, so all of them are refused")
+        _note(f"no tools of `{name}` are pinned, so all of them are refused")
     rules = ProxyRules(pins, args.allow, args.deny, loops=not args.no_loops)
     # Only a named file counts: one in the working directory could be an agent's.
     named = args.config or os.environ.get("DEMUR_CONFIG")
     with _open_proxy_gate(Path(named) if named else None) as gate:
         judge = make_judge(gate, name, rules)
-        guard_for = partial(ConnectionGuard, notify=_print_note, hard_as_error=args.hard_as_error)
+        guard_for = partial(ConnectionGuard, notify=_note, hard_as_error=args.hard_as_error)
         if place is None:
             return asyncio.run(_serve_stdio(args, guard_for(judge), judge))
-        return serve_over_http(args, place, judge, guard_for, _print_note)
+        return serve_over_http(args, place, judge, guard_for, _note)
 
 
-async def _serve_stdio(args: argparse.Namespace, guard: ConnectionGuard, judge: ProxyJudge) -> int:
+async def _serve_stdio(args: Namespace, guard: ConnectionGuard, judge: ProxyJudge) -> int:
     stopped = asyncio.Event()
     caught: list[int] = []
     servers: list[Upstream] = []
@@ -325,11 +319,9 @@ async def _serve_stdio(args: argparse.Namespace, guard: ConnectionGuard, judge: 
 @contextlib.contextmanager
 def _open_proxy_gate(path: Path | None) -> Iterator[Gate | None]:
     if path is None:
-        _print_note(
-            "no settings: only guards decide, and nothing is stored (see `demur init --agent`)"
-        )
+        _note("no settings: only guards decide, and nothing is stored (see `demur init --agent`)")
         if Path(CONFIG_NAME).exists():
-            _print_note(
+            _note(
                 f"the {CONFIG_NAME} here is not used, because an agent could write it; use --config"
             )
         yield None
@@ -338,7 +330,7 @@ def _open_proxy_gate(path: Path | None) -> Iterator[Gate | None]:
         yield gate
 
 
-def _print_note(text: str) -> None:
+def _note(text: str) -> None:
     print(f"demur: {one_line(text)}", file=sys.stderr, flush=True)
 
 
@@ -370,25 +362,23 @@ def configure_mcp_pin(add: Arguments) -> None:
     add_server_options(add)
 
 
-def run_mcp_pin(args: argparse.Namespace) -> int:
+def run_mcp_pin(args: Namespace) -> int:
     """Show the tools of the server, and write pins for them."""
     name = require_server_name(args)
     before = read_pins(args.pins) if args.pins.exists() else ToolPins()
     listed = asyncio.run(_fetch_tools(args))
-    rows = [
-        _compare_pin(one, before, name, force=args.force) for one in list_candidates(listed, name)
-    ]
+    rows = [_compare(one, before, name, force=args.force) for one in list_candidates(listed, name)]
     pinned = [row.one for row in rows if row.outcome != "refused"]
     gone = {tool.name for tool in before.tools_of(name)} - {one.name for one in pinned}
     write_file(args.pins, add_pins(before, name, pinned).to_json())
     if args.json:
-        print(json.dumps(_pins_to_json(args, name, rows, gone), indent=2))
+        print(json.dumps(_pins_json(args, name, rows, gone), indent=2))
     else:
         _print_pins(args.pins, name, rows, gone)
     return _REFUSED if len(pinned) < len(rows) else 0
 
 
-async def _fetch_tools(args: argparse.Namespace) -> list[Any]:
+async def _fetch_tools(args: Namespace) -> list[Any]:
     server = await open_server(args)
     try:
         return await list_tools(server)
@@ -396,7 +386,7 @@ async def _fetch_tools(args: argparse.Namespace) -> list[Any]:
         await server.close()
 
 
-def _compare_pin(one: PinCandidate, before: ToolPins, server: str, *, force: bool) -> _PinRow:
+def _compare(one: PinCandidate, before: ToolPins, server: str, *, force: bool) -> _PinRow:
     if one.pin is None:
         return _PinRow(one, "refused", one.problem)
     summary = "; ".join(f"{found.code}: {found.detail}" for found in one.findings[:3])
@@ -412,9 +402,7 @@ def _compare_pin(one: PinCandidate, before: ToolPins, server: str, *, force: boo
 def _print_pins(path: Path, name: str, rows: list[_PinRow], gone: set[str]) -> None:
     paint = Paint()
     colours = {"refused": "red", "changed": "yellow", "new": "green"}
-    lines = [
-        (row.one.name, row.outcome, _short_digest(row), _short_description(row)) for row in rows
-    ]
+    lines = [(row.one.name, row.outcome, _digest(row), _short_description(row)) for row in rows]
     print(format_table(lines, ("tool", "outcome", "schema", "description"), paint))
     for row in rows:
         if row.why:
@@ -428,7 +416,7 @@ def _print_pins(path: Path, name: str, rows: list[_PinRow], gone: set[str]) -> N
         print("--force also pins tools whose definitions contain instructions; read them first")
 
 
-def _short_digest(row: _PinRow) -> str:
+def _digest(row: _PinRow) -> str:
     return "" if row.one.pin is None else row.one.pin.schema_digest[7 : 7 + _DIGEST_LENGTH]
 
 
@@ -438,9 +426,7 @@ def _short_description(row: _PinRow) -> str:
     return text if len(text) <= _MAX_DESCRIPTION else f"{text[: _MAX_DESCRIPTION - 1]}…"
 
 
-def _pins_to_json(
-    args: argparse.Namespace, name: str, rows: list[_PinRow], gone: set[str]
-) -> dict[str, Any]:
+def _pins_json(args: Namespace, name: str, rows: list[_PinRow], gone: set[str]) -> dict[str, Any]:
     return {
         "pins": str(args.pins),
         "server": name,

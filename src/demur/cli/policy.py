@@ -1,8 +1,8 @@
 """`demur policy`: validate, test, show and import policies."""
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def configure_policy_validate(add: Arguments) -> None:
     add("--json", "a list of JSON objects, one per file")
 
 
-def run_policy_validate(args: argparse.Namespace) -> int:
+def run_policy_validate(args: Namespace) -> int:
     """Print the problems of each policy; 1 if there are any."""
     registry = default_registry(*args.registry)
     loaded = [(path, _try_load(path, registry)) for path in args.paths]
@@ -94,7 +94,7 @@ def configure_policy_test(add: Arguments) -> None:
     add("--json", "one JSON object")
 
 
-def run_policy_test(args: argparse.Namespace) -> int:
+def run_policy_test(args: Namespace) -> int:
     """Print the failed cases; 1 if there are any."""
     registry = default_registry(*args.registry)
     policy = load_policy(args.policy, registry=registry)
@@ -165,7 +165,7 @@ def configure_policy_show(add: Arguments) -> None:
     add("--json", "one JSON object")
 
 
-def run_policy_show(args: argparse.Namespace) -> int:
+def run_policy_show(args: Namespace) -> int:
     """Print the policy."""
     policy = load_policy(args.policy, registry=default_registry(*args.registry))
     rules = [
@@ -271,7 +271,7 @@ def configure_policy_import(add: Arguments) -> None:
     add("--json", "one JSON object")
 
 
-def run_policy_import(args: argparse.Namespace) -> int:
+def run_policy_import(args: Namespace) -> int:
     """Write the policy, and print the differences; 1 if something was left out."""
     registry = _load_target_registry(args)
     imported = import_policy(
@@ -297,7 +297,7 @@ def run_policy_import(args: argparse.Namespace) -> int:
     return int(any(diagnostic.level in counting for diagnostic in imported.diagnostics))
 
 
-def _load_target_registry(args: argparse.Namespace) -> Registry:
+def _load_target_registry(args: Namespace) -> Registry:
     """Return the registry, including the codes of the file to extend."""
     registry = default_registry(*args.registry)
     if args.registry_out is None or not args.registry_out.exists():
@@ -312,7 +312,7 @@ def _load_target_registry(args: argparse.Namespace) -> Registry:
 
 
 def _build_registry_file(
-    args: argparse.Namespace, imported: ImportedPolicy, registry: Registry
+    args: Namespace, imported: ImportedPolicy, registry: Registry
 ) -> dict[str, Any] | None:
     """Return the registry file with the new codes, or None if there are none."""
     if not imported.entries:
@@ -334,16 +334,14 @@ def _build_registry_file(
     return {**raw, "codes": [*raw["codes"], *entries]}
 
 
-def _show_import(
-    args: argparse.Namespace, imported: ImportedPolicy, codes: Mapping[str, Any] | None
-) -> None:
+def _show_import(args: Namespace, found: ImportedPolicy, codes: Mapping[str, Any] | None) -> None:
     if args.json:
-        rows = [diagnostic._asdict() for diagnostic in imported.diagnostics]
-        print(json.dumps({"policy": imported.text, "registry": codes, "remarks": rows}, indent=2))
+        rows = [diagnostic._asdict() for diagnostic in found.diagnostics]
+        print(json.dumps({"policy": found.text, "registry": codes, "remarks": rows}, indent=2))
         return
     if args.out is None:
-        sys.stdout.write(imported.text)
-    _print_differences(imported.diagnostics)
+        sys.stdout.write(found.text)
+    _print_differences(found.diagnostics)
 
 
 def _print_differences(diagnostics: Sequence[ImportDiagnostic]) -> None:
@@ -353,9 +351,6 @@ def _print_differences(diagnostics: Sequence[ImportDiagnostic]) -> None:
             f"{diagnostic.level}[{diagnostic.kind}]", "bold", _LEVEL_COLOURS[diagnostic.level]
         )
         print_problem(paint, diagnostic.where, label, diagnostic.message, diagnostic.help)
-    counts = [
-        (sum(diagnostic.level is level for diagnostic in diagnostics), level)
-        for level in ImportLevel
-    ]
+    counts = [(sum(one.level is level for one in diagnostics), level) for level in ImportLevel]
     words = ", ".join(f"{count} {level}{'s' * (count != 1)}" for count, level in counts)
     print(paint(words if diagnostics else "no differences", "dim"), file=sys.stderr)

@@ -1,8 +1,8 @@
 """`demur show` and `demur explain`: find decision records, print them, and explain them."""
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -148,7 +148,7 @@ def add_period_options(add: Arguments) -> None:
     add("--until WHEN", "only before this time")
 
 
-def build_filter(args: argparse.Namespace) -> RecordFilter:
+def build_filter(args: Namespace) -> RecordFilter:
     """Return the filter that the options describe."""
     now = system_clock()
     return RecordFilter(
@@ -178,7 +178,7 @@ def configure_show(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_show(args: argparse.Namespace) -> int:
+def run_show(args: Namespace) -> int:
     """Print one decision, or the list."""
     filters = [name for name in _FILTER_OPTIONS if getattr(args, name) is not None]
     if args.id is not None and filters:
@@ -218,7 +218,7 @@ def describe_request(record: DecisionRecord) -> Iterator[tuple[str, str]]:
         yield "from", f"{record.continues} ({origin})"
 
 
-def _print_list(store: Store, args: argparse.Namespace) -> None:
+def _print_list(store: Store, args: Namespace) -> None:
     limit = args.last or _DEFAULT_SHOWN
     # Fetch one more than shown, to know whether there are more.
     records = list(store.find_records(build_filter(args), newest_first=True, limit=limit + 1))
@@ -268,7 +268,7 @@ def configure_explain(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_explain(args: argparse.Namespace) -> int:
+def run_explain(args: Namespace) -> int:
     """Print the explanation."""
     with open_existing_store(load_settings(args)) as store:
         report = report_decision(store, find_record(store, args.id, args.tenant))
@@ -329,15 +329,11 @@ def _explain_report(report: DecisionReport, paint: Paint) -> Iterator[str]:
         ("Labels", _list_labels(report)),
     )
     for title, lines in sections:
-        yield from _format_section(title, lines, paint)
-
-
-def _format_section(title: str, lines: Iterable[str], paint: Paint) -> Iterator[str]:
-    shown = [_format_item(line) for line in lines]
-    if shown:
-        yield ""
-        yield paint(title, "bold")
-        yield from shown
+        shown = [_format_item(line) for line in lines]
+        if shown:
+            yield ""
+            yield paint(title, "bold")
+            yield from shown
 
 
 def _format_item(line: str) -> str:

@@ -1,8 +1,8 @@
 """`demur format`, `demur parse` and `demur classify`: refusal lines and verdicts, for scripts."""
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def configure_format(add: Arguments) -> None:
     add("--json", "the whole refusal as JSON")
 
 
-def run_format(args: argparse.Namespace) -> int:
+def run_format(args: Namespace) -> int:
     """Print the line."""
     detail = args.detail
     if detail == "-":
@@ -52,7 +52,7 @@ def configure_parse(add: Arguments) -> None:
     add("--check", f"exit with {REFUSED} if there is any refusal")
 
 
-def run_parse(args: argparse.Namespace) -> int:
+def run_parse(args: Namespace) -> int:
     """Print each refusal as its canonical line, or as JSON."""
     registry = default_registry()
     any_found = False
@@ -62,7 +62,7 @@ def run_parse(args: argparse.Namespace) -> int:
             print(
                 _refusal_to_json(refusal, registry)
                 if args.json
-                else _canonical_line(refusal, registry)
+                else format_refusal(refusal.code, refusal.detail, registry=registry)
             )
     return REFUSED if args.check and any_found else 0
 
@@ -73,10 +73,6 @@ def _read_lines(files: list[str]) -> Iterator[str]:
             # Logs are not always UTF-8; undecodable bytes become lone surrogates.
             for raw in stream:
                 yield raw.decode("utf-8", "surrogateescape")
-
-
-def _canonical_line(refusal: FoundRefusal, registry: Registry) -> str:
-    return format_refusal(refusal.code, refusal.detail, registry=registry)
 
 
 def _refusal_to_json(refusal: FoundRefusal, registry: Registry) -> str:
@@ -119,7 +115,7 @@ def configure_classify(add: Arguments) -> None:
     add("--json", "the decision as JSON")
 
 
-def run_classify(args: argparse.Namespace) -> int:
+def run_classify(args: Namespace) -> int:
     """Print the decision and return its status."""
     decision = make_decision(
         args.verdict,

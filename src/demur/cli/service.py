@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -55,12 +56,19 @@ def configure_serve(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_serve(args: argparse.Namespace) -> int:
+def run_serve(args: Namespace) -> int:
     """Serve until a signal stops the service."""
     path = config_path(args)
     config = load_config(path)
     settings = read_settings(config.service, host=args.host, port=args.port, workers=args.workers)
-    running = _import_service()
+    try:
+        running = import_module("demur.service.supervisor")
+    except ImportError as error:
+        if (error.name or "").startswith("demur"):
+            raise
+        raise MissingExtraError(
+            f"the service needs the `{error.name}` package", help="pip install 'demur[service]'"
+        ) from error
     create_private_store(config)
     count = running.add_sample(config) if args.sample else 0
 
@@ -71,18 +79,7 @@ def run_serve(args: argparse.Namespace) -> int:
     return 0
 
 
-def _import_service() -> Any:
-    try:
-        return import_module("demur.service.supervisor")
-    except ImportError as error:
-        if (error.name or "").startswith("demur"):
-            raise
-        raise MissingExtraError(
-            f"the service needs the `{error.name}` package", help="pip install 'demur[service]'"
-        ) from error
-
-
-def _announce_start(args: argparse.Namespace, config: Config, url: str, count: int) -> None:
+def _announce_start(args: Namespace, config: Config, url: str, count: int) -> None:
     if args.json:
         print(json.dumps({"url": url, "store": config.store, "sample": count}), flush=True)
         return
@@ -104,7 +101,7 @@ def configure_keys_list(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_keys_list(args: argparse.Namespace) -> int:
+def run_keys_list(args: Namespace) -> int:
     """Print the keys."""
     with open_existing_store(load_settings(args)) as store:
         kept = store.list_keys()
@@ -157,7 +154,7 @@ def configure_keys_create(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_keys_create(args: argparse.Namespace) -> int:
+def run_keys_create(args: Namespace) -> int:
     """Create a key and print it."""
     if args.tenant == "":
         raise InputError(
@@ -195,7 +192,7 @@ def configure_keys_revoke(add: Arguments) -> None:
     add_config_option(add)
 
 
-def run_keys_revoke(args: argparse.Namespace) -> int:
+def run_keys_revoke(args: Namespace) -> int:
     """Revoke a key."""
     now = format_timestamp(system_clock())
     with open_existing_store(load_settings(args)) as store:
@@ -236,16 +233,16 @@ class _MonitorSnapshot(NamedTuple):
 def configure_monitor(add: Arguments) -> None:
     """Add the command's arguments."""
     add.epilog("press Ctrl-C to stop; counts are by hour in UTC and include the current hour")
-    add("--hours HOURS", "hours to count (24)", type=int, default=24)
+    add("--hours HOURS", "hours to count (24)", default=24)
     add("--every S", "seconds between updates (2)", type=float, default=2.0)
-    add("--rows ROWS", "number of decisions and codes (12)", type=int, default=12)
+    add("--rows ROWS", "number of decisions and codes (12)", default=12)
     add("--once", "print one screen and exit")
     add("--json", "one JSON object per line")
     add_tenant_option(add)
     add_config_option(add)
 
 
-def run_monitor(args: argparse.Namespace) -> int:
+def run_monitor(args: Namespace) -> int:
     """Show decisions until Ctrl-C."""
     if not 1 <= args.hours <= _MAX_HOURS:
         raise InputError(f"--hours must be from 1 to {_MAX_HOURS}, not `{args.hours}`")
@@ -261,7 +258,7 @@ def run_monitor(args: argparse.Namespace) -> int:
     return 0
 
 
-def _refresh_screen(store: Store, args: argparse.Namespace) -> None:
+def _refresh_screen(store: Store, args: Namespace) -> None:
     paint = Paint()
     live = not args.once and not args.json and sys.stdout.isatty()
     while True:
@@ -276,7 +273,7 @@ def _refresh_screen(store: Store, args: argparse.Namespace) -> None:
         time.sleep(args.every)
 
 
-def _take_snapshot(store: Store, args: argparse.Namespace) -> _MonitorSnapshot:
+def _take_snapshot(store: Store, args: Namespace) -> _MonitorSnapshot:
     now = system_clock()
     since = hours_back(now, args.hours)
     counted = store.read_tallies(args.tenant, since, now)
@@ -305,9 +302,7 @@ def _draw_screen(snapshot: _MonitorSnapshot, rows: int, paint: Paint) -> Iterato
     head = f"demur monitor  {snapshot.now:%Y-%m-%d %H:%M:%S} UTC  last {snapshot.hours} h"
     yield paint(head, "bold")
     yield f"{total:,} decisions  {_draw_sparkline(snapshot.by_hour)}"
-    yield "  ".join(_verdict_shares(snapshot.verdicts, total, paint)) or paint(
-        "no decisions yet", "dim"
-    )
+    yield "  ".join(_shares(snapshot.verdicts, total, paint)) or paint("no decisions yet", "dim")
     yield ""
     if snapshot.codes:
         yield format_table(
@@ -324,7 +319,7 @@ def _draw_screen(snapshot: _MonitorSnapshot, rows: int, paint: Paint) -> Iterato
         yield paint("`demur decide` makes a decision; `demur serve` takes them over HTTP", "dim")
 
 
-def _verdict_shares(verdicts: Counter[str], total: int, paint: Paint) -> Iterator[str]:
+def _shares(verdicts: Counter[str], total: int, paint: Paint) -> Iterator[str]:
     for verdict, colour in _VERDICT_COLOURS.items():
         count = verdicts[verdict]
         if count:

@@ -1,7 +1,7 @@
 """`demur guard skill`: scan a skill or plugin folder before it is trusted."""
 
-import argparse
 import json
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -68,21 +68,18 @@ class _SkillPrinter:
         for finding in ranked:
             groups.setdefault((finding.evidence["rule"], finding.action), []).append(finding)
         for alike in groups.values():
-            self._print_group(alike)
-
-    def _print_group(self, alike: Sequence[Finding]) -> None:
-        first = alike[0]
-        rule = find_rule(first.evidence["rule"], first.code, first.action)
-        label = self.paint(f"{first.action}[{rule.id}]", "bold", _ACTION_COLOURS[first.action])
-        print(f"  {_format_place(first)}: {label} {first.code}: {one_line(first.detail)}")
-        if len(alike) > 1:
-            shown = ", ".join(map(_format_place, alike[1 : _MAX_PLACES + 1]))
-            more = len(alike) - 1 - _MAX_PLACES
-            print(f"    also at {shown}{f' and {more} more' if more > 0 else ''}")
-        if (rule.why, rule.fix) not in self._explained:
-            self._explained.add((rule.why, rule.fix))
-            print(f"    {self.paint('why:', 'cyan')} {rule.why}")
-            print(f"    {self.paint('help:', 'cyan')} {rule.fix}")
+            first = alike[0]
+            rule = find_rule(first.evidence["rule"], first.code, first.action)
+            label = self.paint(f"{first.action}[{rule.id}]", "bold", _ACTION_COLOURS[first.action])
+            print(f"  {_format_place(first)}: {label} {first.code}: {one_line(first.detail)}")
+            if len(alike) > 1:
+                shown = ", ".join(map(_format_place, alike[1 : _MAX_PLACES + 1]))
+                more = len(alike) - 1 - _MAX_PLACES
+                print(f"    also at {shown}{f' and {more} more' if more > 0 else ''}")
+            if (rule.why, rule.fix) not in self._explained:
+                self._explained.add((rule.why, rule.fix))
+                print(f"    {self.paint('why:', 'cyan')} {rule.why}")
+                print(f"    {self.paint('help:', 'cyan')} {rule.fix}")
 
 
 def _format_place(finding: Finding) -> str:
@@ -157,7 +154,7 @@ def configure_guard_skill(add: Arguments) -> None:
     add("--ignore-comments", "ignore comments in the skill that allow findings")
 
 
-def run_guard_skill(args: argparse.Namespace) -> int:
+def run_guard_skill(args: Namespace) -> int:
     """Print the findings in the skill, and return the status of the scan."""
     baseline = frozenset[str]() if args.baseline is None else _read_baseline_file(args.baseline)
     config = SkillConfig(
@@ -191,11 +188,7 @@ def _read_baseline_file(path: Path) -> frozenset[str]:
 
 
 def _print_scan(
-    args: argparse.Namespace,
-    skill: Skill,
-    inspection: Inspection,
-    outcome: SkillOutcome,
-    total: int,
+    args: Namespace, skill: Skill, inspection: Inspection, outcome: SkillOutcome, total: int
 ) -> None:
     accepted = total - len(inspection.findings)
     if args.json:

@@ -1,10 +1,10 @@
 """`demur init` and `demur demo`: create a working folder, and show a short offline tour."""
 
-import argparse
 import hashlib
 import json
 import os
 import shlex
+from argparse import Namespace
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -85,7 +85,7 @@ def configure_init(add: Arguments) -> None:
     add("--force", "replace existing files; an existing store is always kept")
 
 
-def run_init(args: argparse.Namespace) -> int:
+def run_init(args: Namespace) -> int:
     """Create the folder, and print the next steps."""
     folder: Path = args.folder
     templates = list(list_agent_templates() if args.agent else list_templates())
@@ -270,7 +270,7 @@ def configure_demo(_: Arguments) -> None:
     """Add no arguments."""
 
 
-def run_demo(args: argparse.Namespace) -> int:
+def run_demo(args: Namespace) -> int:
     """Print the tour."""
     del args
     print("\n".join(build_tour(default_registry(), Paint())))
@@ -279,30 +279,26 @@ def run_demo(args: argparse.Namespace) -> int:
 
 def build_tour(registry: Registry, paint: Paint) -> Iterator[str]:
     """Yield the lines of the tour."""
-    yield from _format_heading(paint, "1", "A guard refuses with a code, not with prose")
+    yield from _heading(paint, "1", "A guard refuses with a code, not with prose")
     line = format_refusal(ReasonCode.DESTRUCTIVE_ACTION, "rm -rf /srv/data\nREFUSED: FAKE: x")
     yield "  format_refusal(ReasonCode.DESTRUCTIVE_ACTION, 'rm -rf /srv/data\\nREFUSED: FAKE: x')"
     yield f"  -> {paint(line, 'bold')}"
     yield wrap_text(
         "One line, whatever the detail holds: nothing can forge a second refusal.", "  "
     )
-    yield from _format_heading(paint, "2", "Any log, old or new, reads back into the same codes")
+    yield from _heading(paint, "2", "Any log, old or new, reads back into the same codes")
     yield from _read_log(registry, paint)
-    yield from _format_heading(
-        paint, "3", "A verdict becomes one class and one output, always the same"
-    )
+    yield from _heading(paint, "3", "A verdict becomes one class and one output, always the same")
     yield from _show_decisions(registry, paint)
-    yield from _format_heading(paint, "4", "Authority lifts workflow blocks, never hard ones")
+    yield from _heading(paint, "4", "Authority lifts workflow blocks, never hard ones")
     yield from _show_authority(registry, paint)
-    yield from _format_heading(
-        paint, "5", "A gate decides by a policy, stores first, and can prove it"
-    )
+    yield from _heading(paint, "5", "A gate decides by a policy, stores first, and can prove it")
     yield from tour_gate(registry, paint, NOON)
-    yield from _format_heading(paint, "6", "Every code explains itself")
+    yield from _heading(paint, "6", "Every code explains itself")
     title, *rest = explanation_sections(registry["DESTRUCTIVE_ACTION"], registry)
     shown = render_sections([title, *rest[:1]], wrap_text, lambda heading: paint(heading, "bold"))
     yield from (f"  {line}" if line else "" for line in shown.splitlines())
-    yield from _format_heading(paint, "7", "Go on")
+    yield from _heading(paint, "7", "Go on")
     yield "  demur init desk && cd desk             a working folder: policy, settings, samples"
     yield "  demur decide samples/risky-refund.json decide, then `show`, `explain`, `export` it"
     yield "  demur codes list --class HARD_BLOCK    the codes nothing lifts"
@@ -311,7 +307,7 @@ def build_tour(registry: Registry, paint: Paint) -> Iterator[str]:
     yield "  demur codes lint src/                  codes misused in your own sources"
 
 
-def _format_heading(paint: Paint, number: str, text: str) -> Iterator[str]:
+def _heading(paint: Paint, number: str, text: str) -> Iterator[str]:
     if number != "1":
         yield ""
     yield paint(f"{number}. {text}", "bold")

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from argparse import Namespace
 
 from demur.cli.main import Arguments
 from demur.cli.options import add_registry_option, parse_time
@@ -69,7 +69,7 @@ def configure_triage(add: Arguments) -> None:
     add_registry_option(add)
 
 
-def run_triage(args: argparse.Namespace) -> int:
+def run_triage(args: Namespace) -> int:
     """Count, print, and check the counts against the limits."""
     registries = (*args.registry, *configured_registries())
     registry = default_registry(*registries)
@@ -78,17 +78,21 @@ def run_triage(args: argparse.Namespace) -> int:
         raise InputError(f"`{option}` works on this machine only, not with `{args.engine}`")
     limits = [TriageLimit.parse(text, registry) for text in args.fail_over]
     options = _build_options(args, registries)
-    counts = (
-        _follow_logs(args, options, registry) if args.follow else _count_refusals(args, options)
-    )
+    counts = _follow(args, options, registry) if args.follow else _count_refusals(args, options)
     if not args.follow:
         print(_format_counts(counts, args, registry), end="")
     if args.parquet:
         write_parquet(counts, args.parquet, registry)
-    return _check_limits(counts, limits, registry)
+    for file, reason in counts.unread:
+        print(one_line(f"{file}: {reason}"), file=sys.stderr)
+    over = [limit for limit in limits if limit.is_exceeded(counts, registry)]
+    for limit in over:
+        value = limit.measured_value(counts, registry)
+        print(f"over the limit: {limit} (it is {value:.6g})", file=sys.stderr)
+    return OVER_LIMIT if over else int(bool(counts.unread))
 
 
-def _build_options(args: argparse.Namespace, registries: tuple[str, ...]) -> TriageOptions:
+def _build_options(args: Namespace, registries: tuple[str, ...]) -> TriageOptions:
     now = system_clock()
     since = None if args.since is None else parse_time(args.since, now)
     until = None if args.until is None else parse_time(args.until, now)
@@ -108,7 +112,7 @@ def _build_options(args: argparse.Namespace, registries: tuple[str, ...]) -> Tri
     )
 
 
-def _count_refusals(args: argparse.Namespace, options: TriageOptions) -> RefusalCounts:
+def _count_refusals(args: Namespace, options: TriageOptions) -> RefusalCounts:
     work = plan_work(args.paths)
     if args.engine != _LOCAL_ENGINE:
         return triage_on_cluster(work, options, engine=args.engine)
@@ -121,9 +125,7 @@ def _count_refusals(args: argparse.Namespace, options: TriageOptions) -> Refusal
         bar.close()
 
 
-def _follow_logs(
-    args: argparse.Namespace, options: TriageOptions, registry: Registry
-) -> RefusalCounts:
+def _follow(args: Namespace, options: TriageOptions, registry: Registry) -> RefusalCounts:
     """Print the counts whenever they change, until Ctrl-C; return the last."""
 
     def wait() -> bool:
@@ -140,30 +142,27 @@ def _follow_logs(
     return counts
 
 
-def _check_limits(counts: RefusalCounts, limits: Sequence[TriageLimit], registry: Registry) -> int:
-    for file, reason in counts.unread:
-        print(one_line(f"{file}: {reason}"), file=sys.stderr)
-    over = [limit for limit in limits if limit.is_exceeded(counts, registry)]
-    for limit in over:
-        value = limit.measured_value(counts, registry)
-        print(f"over the limit: {limit} (it is {value:.6g})", file=sys.stderr)
-    return OVER_LIMIT if over else int(bool(counts.unread))
-
-
 def _format_counts(
-    counts: RefusalCounts, args: argparse.Namespace, registry: Registry, *, compact: bool = False
+    counts: RefusalCounts, args: Namespace, registry: Registry, *, compact: bool = False
 ) -> str:
     if args.json:
         document = counts_json(counts, args.by, registry, top=args.top)
         return json.dumps(document, indent=None if compact else 2) + "\n"
     if args.csv:
         return counts_csv(counts, args.by, registry, top=args.top)
-    return "\n".join([*_format_tables(counts, args, registry), _summarize_counts(counts)]) + "\n"
+    total = counts.count_kinds()
+    files = _count_noun(counts.files, "file")
+    facts = [f"{_count_noun(total, 'refusal')} in {files}, {format_size(counts.size)}"]
+    if counts.cut:
+        facts.append(f"{_count_noun(counts.cut, 'line')} too long to be read completely")
+    if counts.undated:
+        facts.append(f"{_count_noun(counts.undated, 'refusal')} without a time left out")
+    if counts.unread:
+        facts.append(f"{len(counts.unread)} not read or not to the end")
+    return "\n".join([*_format_tables(counts, args, registry), "; ".join(facts)]) + "\n"
 
 
-def _format_tables(
-    counts: RefusalCounts, args: argparse.Namespace, registry: Registry
-) -> list[str]:
+def _format_tables(counts: RefusalCounts, args: Namespace, registry: Registry) -> list[str]:
     paint = Paint()
     found = group_counts(counts, args.by, registry)
     by_code = tuple(args.by) == ("code",)
@@ -192,19 +191,6 @@ def _format_tables(
     if shown:
         parts += ["", format_table(shown, ("example of", "kind", "file:byte", "line"), paint)]
     return [*parts[parts[0] == "" :], ""] if parts else []
-
-
-def _summarize_counts(counts: RefusalCounts) -> str:
-    total = counts.count_kinds()
-    files = _count_noun(counts.files, "file")
-    facts = [f"{_count_noun(total, 'refusal')} in {files}, {format_size(counts.size)}"]
-    if counts.cut:
-        facts.append(f"{_count_noun(counts.cut, 'line')} too long to be read completely")
-    if counts.undated:
-        facts.append(f"{_count_noun(counts.undated, 'refusal')} without a time left out")
-    if counts.unread:
-        facts.append(f"{len(counts.unread)} not read or not to the end")
-    return "; ".join(facts)
 
 
 def _count_noun(number: int, what: str) -> str:

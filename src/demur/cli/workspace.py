@@ -1,7 +1,7 @@
 """The working folder of a command: its settings, and the gate or the store they describe."""
 
-import argparse
 import os
+from argparse import Namespace
 from pathlib import Path
 
 from demur.cli.main import Arguments
@@ -35,7 +35,7 @@ def add_tenant_option(add: Arguments, help_text: str = "only this tenant's") -> 
     add("--tenant TENANT", help_text)
 
 
-def load_settings(args: argparse.Namespace) -> Config:
+def load_settings(args: Namespace) -> Config:
     """Return the settings of a command.
 
     Raises:
@@ -44,7 +44,7 @@ def load_settings(args: argparse.Namespace) -> Config:
     return load_config(config_path(args))
 
 
-def config_path(args: argparse.Namespace) -> Path:
+def config_path(args: Namespace) -> Path:
     """Return the path of the settings file.
 
     Raises:
