@@ -270,7 +270,7 @@ def _reading_enforcer() -> Enforcer:
 _Vocabulary = TypeVar("_Vocabulary", bound=StrEnum)
 _MAX_DETAIL = 300
 _NO_DIFFERENCES: Mapping[str, str] = {}
-_OUTCOME_WORDS = {
+_WORDS = {
     RefusalOutcome.REFUSED: "refuses",
     RefusalOutcome.ALLOWED: "does not refuse",
     RefusalOutcome.NEITHER: "neither refuses nor allows",
@@ -308,7 +308,7 @@ def assert_refuses(
     observation = observe_outcome(thing)
     if observation.outcome is not RefusalOutcome.REFUSED:
         raise AssertionError(_format_failure(f"expected {criteria}", observation))
-    wrong = dict(_find_differences(criteria, observation))
+    wrong = dict(_differences(criteria, observation))
     if wrong:
         raise AssertionError(_format_failure(f"expected {criteria}", observation, wrong))
     if code is None and not observation.judged:
@@ -347,9 +347,7 @@ class _RefusalCriteria(NamedTuple):
         return f"a refusal with {', '.join(named)}" if named else "a refusal"
 
 
-def _find_differences(
-    criteria: _RefusalCriteria, observation: Observation
-) -> Iterator[tuple[str, str]]:
+def _differences(criteria: _RefusalCriteria, observation: Observation) -> Iterator[tuple[str, str]]:
     """Yield the name and the expected value of each fact that differs."""
     if criteria.code is not None and criteria.code not in observation.codes:
         yield "code", f"{criteria.code}{_unknown_code_hint(criteria.code)}"
@@ -390,9 +388,7 @@ def _format_failure(
         for name, value in facts.items()
         if value or name in wrong
     ]
-    return "\n".join(
-        [expected, f"but {observation.what} {_OUTCOME_WORDS[observation.outcome]}", *rows]
-    )
+    return "\n".join([expected, f"but {observation.what} {_WORDS[observation.outcome]}", *rows])
 
 
 def _shorten_text(text: str) -> str:

@@ -23,7 +23,6 @@ from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
 from demur.store.opening import open_store
 from demur.testing.scenarios import (
-    ARCHIVE,
     DENIED_TOOL,
     SCENARIOS,
     AnswerTurn,
@@ -36,32 +35,7 @@ from demur.testing.scenarios import (
     ToolTurn,
 )
 
-SCENARIO_POLICY = f"""
-schema_version: policy.v1
-policy_id: conformance
-policy_version: 1.0.0
-rules:
-  - id: R_MAY
-    stage: ALLOW_PATHS
-    if: {{ action_type: {{ in: [generate, lookup, fetch, shell, {DENIED_TOOL}, refund] }} }}
-    then: {{ verdict: ALLOW }}
-  - id: R_RISK
-    stage: HARD_BLOCKS
-    if: {{ all: [{{ action_type: refund }}, {{ evidence.chargeback_risk: {{ gt: 0.8 }} }}] }}
-    then: {{ verdict: DENY, reason_codes: [CHARGEBACK_RISK_BLOCK] }}
-  - id: R_ORDER
-    stage: REQUIREMENTS
-    if: {{ all: [{{ action_type: refund }}, {{ evidence.order_id: {{ missing: true }} }}] }}
-    then: {{ verdict: ESCALATE, reason_codes: [MISSING_EVIDENCE_REFUND], missing: [order_id] }}
-  - id: R_LARGE
-    stage: ESCALATIONS
-    if: {{ all: [{{ action_type: refund }}, {{ action.amount.value: {{ gt: 100 }} }}] }}
-    then: {{ verdict: ESCALATE, reason_codes: [REFUND_OVER_ESCALATION_LIMIT], missing: [approval] }}
-  - id: R_PURGE
-    stage: ESCALATIONS
-    if: {{ action_type: purge }}
-    then: {{ verdict: ESCALATE, reason_codes: [DESTRUCTIVE_ACTION], constraints: [{ARCHIVE}] }}
-"""
+SCENARIO_POLICY = Path(__file__).with_name("scenario_policy.yaml").read_text(encoding="utf-8")
 
 _SURFACES = (
     *(Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL),
@@ -152,10 +126,7 @@ def run_scenario(driver: FrameworkDriver, scenario: Scenario) -> ScenarioOutcome
                 problems.append(f"refused too early: {before.refusal}")
         tools = ScenarioTools(scenario)
         result = driver.run_scenario(scenario, enforcer, tools)
-        problems += [
-            *_check_refusal(scenario, result),
-            *_check_notifications(driver, scenario, result),
-        ]
+        problems += [*_check_refusal(scenario, result), *_check_notices(driver, scenario, result)]
         problems += _check_tool_runs(driver, scenario, result, tools)
         problems += _check_records(scenario, enforcer)
     return ScenarioOutcome(driver.name, scenario.name, tuple(problems))
@@ -190,7 +161,7 @@ def _check_refusal(scenario: Scenario, result: ScenarioResult) -> Iterator[str]:
         yield f"`{scenario.shown}` is to be shown, not `{result.text[:80]}`"
 
 
-def _check_notifications(
+def _check_notices(
     driver: FrameworkDriver, scenario: Scenario, result: ScenarioResult
 ) -> Iterator[str]:
     """Yield missing notifications of a refusal, and model calls made in spite of it."""

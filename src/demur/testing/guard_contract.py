@@ -81,7 +81,10 @@ def contract_breaches(
     settings = _choose_config(guard, config)
     odd = [text for text in ODD_TEXTS if _takes_texts(guard)]
     for given in [*events, *odd]:
-        event = _build_event(guard, given)
+        try:
+            event = parse_event(guard.SURFACE, given)
+        except (InputError, InputTypeError):
+            event = given
         yield from (
             f"{_quote_input(given)}: {breach}"
             for breach in _find_breaches(guard, event, settings, known)
@@ -129,14 +132,6 @@ def _takes_texts(guard: Guard) -> bool:
         return False
 
 
-def _build_event(guard: Guard, given: Any) -> Any:
-    """Return the event that `given` describes, or `given` itself if it describes none."""
-    try:
-        return parse_event(guard.SURFACE, given)
-    except (InputError, InputTypeError):
-        return given
-
-
 def _choose_config(guard: Guard, config: Any) -> Any:
     if config is None and hasattr(guard, "CONFIG"):
         return guard.CONFIG
@@ -178,9 +173,7 @@ def refuse_rows(
         UnknownCodeError: A code is not registered.
     """
     return [
-        (entry.code, row)
-        for entry in _select_entries(codes, surface, registry)
-        for row in entry.examples.refuse
+        (one.code, row) for one in _select(codes, surface, registry) for row in one.examples.refuse
     ]
 
 
@@ -196,13 +189,11 @@ def allow_rows(
         UnknownCodeError: A code is not registered.
     """
     return [
-        (entry.code, row)
-        for entry in _select_entries(codes, surface, registry)
-        for row in entry.examples.allow
+        (one.code, row) for one in _select(codes, surface, registry) for row in one.examples.allow
     ]
 
 
-def _select_entries(
+def _select(
     codes: Collection[str] | str | None, surface: Surface | str | None, registry: Registry | None
 ) -> list[Entry]:
     known = default_registry() if registry is None else registry

@@ -129,7 +129,7 @@ class ModelReply(NamedTuple):
 
 
 def _reply_filtered(_: ModelPrompt) -> ModelReply:
-    return ModelReply.from_json(_build_completion(_, PersonaAnswer(""), finish="content_filter"))
+    return ModelReply.from_json(_completion(_, PersonaAnswer(""), finish="content_filter"))
 
 
 def _reply_azure_filter(_: ModelPrompt) -> ModelReply:
@@ -140,7 +140,7 @@ def _reply_azure_filter(_: ModelPrompt) -> ModelReply:
 
 
 def _reply_refusal_field(request: ModelPrompt) -> ModelReply:
-    value = _build_completion(request, PersonaAnswer(""))
+    value = _completion(request, PersonaAnswer(""))
     value["choices"][0]["message"] |= {"content": None, "refusal": "I can't help with that."}
     return ModelReply.from_json(value)
 
@@ -158,7 +158,7 @@ def _reply_half_stream(request: ModelPrompt) -> ModelReply:
 
 def _reply_cut_body(request: ModelPrompt) -> ModelReply:
     return ModelReply.from_json(
-        _build_completion(request, PersonaAnswer("This body is shorter than it claims"))
+        _completion(request, PersonaAnswer("This body is shorter than it claims"))
     )._replace(cut=True)
 
 
@@ -211,16 +211,14 @@ def build_reply(
     return (
         _build_stream(request, said)
         if request.stream
-        else ModelReply.from_json(_build_completion(request, said))
+        else ModelReply.from_json(_completion(request, said))
     )
 
 
-def _build_completion(
-    request: ModelPrompt, said: PersonaAnswer, finish: str = "stop"
-) -> dict[str, Any]:
+def _completion(request: ModelPrompt, said: PersonaAnswer, finish: str = "stop") -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": said.text, "refusal": None}
     return {
-        "id": _completion_id(request),
+        "id": _reply_id(request),
         "object": "chat.completion",
         "created": 0,
         "model": request.model or "demur-testing",
@@ -234,11 +232,7 @@ def _build_stream(request: ModelPrompt, said: PersonaAnswer) -> ModelReply:
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
     deltas += [({"content": piece}, None) for piece in pieces]
     deltas.append(({}, "stop"))
-    head = {
-        "id": _completion_id(request),
-        "object": "chat.completion.chunk",
-        "model": request.model,
-    }
+    head = {"id": _reply_id(request), "object": "chat.completion.chunk", "model": request.model}
     chunks: list[dict[str, Any]] = [
         {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
         for delta, finish in deltas
@@ -253,5 +247,5 @@ def _count_tokens(request: ModelPrompt, said: PersonaAnswer) -> dict[str, int]:
     return {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
 
 
-def _completion_id(request: ModelPrompt) -> str:
+def _reply_id(request: ModelPrompt) -> str:
     return f"chatcmpl-{hashlib.sha256(request.prompt.encode(errors='replace')).hexdigest()[:12]}"

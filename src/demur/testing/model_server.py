@@ -111,7 +111,7 @@ class ModelServer:
                 asyncio.IncompleteReadError,
                 asyncio.LimitOverrunError,
             ):
-                while await self._answer_next(reader, writer):
+                while await self._answer(reader, writer):
                     """Answer the requests of a connection one after the other."""
             writers.discard(writer)
             writer.close()
@@ -129,9 +129,7 @@ class ModelServer:
                 writer.transport.abort()
             await server.wait_closed()
 
-    async def _answer_next(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer the next request; return whether the connection stays open."""
         head = await reader.readuntil(b"\r\n\r\n")
         size = _content_length(head)

@@ -142,18 +142,16 @@ def _load_test_policy(request: pytest.FixtureRequest, given: str | Path | None) 
     config, loader = request.config, import_module("demur.policy.loader")
     policy: Policy
     if given is None and config.getini(_INI):
-        policy = loader.load_policy(_ini_folder(config) / config.getini(_INI))
+        policy = loader.load_policy(_ini_dir(config) / config.getini(_INI))
     elif given is None or "\n" in str(given):
         policy = loader.parse_policy(given or _ALLOW_POLICY, f"pytest.mark.{_MARKER}")
     else:
         near_test = request.path.parent / given
-        policy = loader.load_policy(
-            near_test if near_test.exists() else _ini_folder(config) / given
-        )
+        policy = loader.load_policy(near_test if near_test.exists() else _ini_dir(config) / given)
     return policy
 
 
-def _ini_folder(config: pytest.Config) -> Path:
+def _ini_dir(config: pytest.Config) -> Path:
     return config.rootpath if config.inipath is None else config.inipath.parent
 
 
@@ -210,13 +208,11 @@ class _CodeTally:
         """Print the codes, the most frequent first."""
         write = terminalreporter.write_line
         terminalreporter.section("demur")
-        decisions = _count_noun(self.decided["decisions"], "decision")
-        write(
-            f"{decisions} in {_count_noun(self.tests, 'test')}, {self.decided['refused']} refused"
-        )
+        decisions = _count(self.decided["decisions"], "decision")
+        write(f"{decisions} in {_count(self.tests, 'test')}, {self.decided['refused']} refused")
         for code, count in sorted(self.codes.items(), key=lambda item: (-item[1], item[0])):
             write(f"{count:>6}  {code}")
 
 
-def _count_noun(count: int, noun: str) -> str:
+def _count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
