@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 _Client = TypeVar("_Client", bound=Anthropic | AsyncAnthropic)
-_RESULT_SUFFIX = "_result"
+_RESULT = "_result"
 _EVENT_TYPES = {
     "message_start": "RawMessageStartEvent",
     "content_block_start": "RawContentBlockStartEvent",
@@ -157,9 +157,7 @@ class MessagesStreamFormat:
             return [EventPortion(event, whole_texts=wholes)]
         ends = event.type in {"message_delta", "message_stop"}
         asks = index in self._calls
-        return [
-            EventPortion(event, part=index, text=_added_text(event), has_calls=asks, is_last=ends)
-        ]
+        return [EventPortion(event, part=index, text=_added(event), has_calls=asks, is_last=ends)]
 
     def strip_text(self, event: Any) -> Any | None:
         """Return an event without its text."""
@@ -207,11 +205,7 @@ class MessagesStreamFormat:
         if not self._is_parsed:
             # The SDK parses a block at its end; neither a refusal nor half an answer parses.
             out.append(self.make_event("content_block_stop", index=block.number))
-        delta = {
-            "stop_reason": "refusal",
-            "stop_details": _stop_details(result),
-            "stop_sequence": None,
-        }
+        delta = {"stop_reason": "refusal", "stop_details": _details(result), "stop_sequence": None}
         ended = self.make_event("message_delta", delta=delta, usage={"output_tokens": 0})
         return [*out, ended, self.make_event("message_stop")]
 
@@ -228,7 +222,7 @@ def _is_operator(message: Any) -> bool:
     return get_field(message, "role") == "system"
 
 
-def _added_text(event: Any) -> str:
+def _added(event: Any) -> str:
     """Return the text that an event adds to its block."""
     if event.type == "content_block_start":
         return get_field(event.content_block, "text") or ""
@@ -250,9 +244,7 @@ def _read_message(calls: Mapping[Any, Any], message: Any) -> MessageContent:
     texts: list[str] = []
     returned: list[ToolOutput] = []
     for block in list_entries(content):
-        if str(get_field(block, "type")).endswith(_RESULT_SUFFIX) and get_field(
-            block, "tool_use_id"
-        ):
+        if str(get_field(block, "type")).endswith(_RESULT) and get_field(block, "tool_use_id"):
             returned.append(_read_tool_output(block, calls))
         else:
             texts.append(join_texts([block]))
@@ -266,7 +258,7 @@ def _read_tool_output(block: Any, calls: Mapping[Any, Any]) -> ToolOutput:
     return ToolOutput(get_field(call, "name") or "tool", result, call_id, get_field(call, "input"))
 
 
-def _stop_details(result: CheckResult) -> dict[str, Any]:
+def _details(result: CheckResult) -> dict[str, Any]:
     return {"type": "refusal", "category": None, "explanation": result.line}
 
 
@@ -279,7 +271,7 @@ def _refusal_message(result: CheckResult, model: str) -> dict[str, Any]:
         "model": model,
         "content": [{"type": "text", "text": result.user_text}],
         "stop_reason": "refusal",
-        "stop_details": _stop_details(result),
+        "stop_details": _details(result),
         "stop_sequence": None,
         "usage": {"input_tokens": 0, "output_tokens": 0},
     }

@@ -207,15 +207,13 @@ class _ModelCall:
             outcome = _AttemptOutcome(attempt, error=error)
         else:
             try:
-                outcome = yield from self._read_answer(response, target, name)
+                outcome = yield from self._answer(response, target, name)
             except UncheckedAnswerError as error:
                 attach_trace(error, trace)
                 raise
         return outcome, _add_attempt(trace, outcome.attempt)
 
-    def _read_answer(
-        self, response: Any, target: Fallback | None, name: str
-    ) -> Steps[_AttemptOutcome]:
+    def _answer(self, response: Any, target: Fallback | None, name: str) -> Steps[_AttemptOutcome]:
         """Read the answer of a model, or of a function in its place."""
         request = self._request
         if callable(target) and not (request.raw and hasattr(response, "parse")):

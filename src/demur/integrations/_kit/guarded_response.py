@@ -18,12 +18,7 @@ from typing import Any, NamedTuple, Self
 from demur.enforce.context import adrive, drive
 from demur.enforce.result import CheckResult
 from demur.errors import DemurError
-from demur.integrations._kit.conversation import (
-    MessageReader,
-    NewTurn,
-    get_field,
-    read_new_turn,
-)
+from demur.integrations._kit.conversation import MessageReader, NewTurn, get_field, read_new_turn
 from demur.integrations._kit.model_api import (
     AnswerChoice,
     CallTrace,

@@ -100,7 +100,7 @@ class ChatStreamFormat:
 
     def make_text_event(self, part: Hashable, text: str) -> Any:
         """Return a chunk that adds text to a choice."""
-        return self._make_chunk(part, {"content": text})
+        return self._chunk(part, {"content": text})
 
     def build_refusal_events(
         self,
@@ -112,7 +112,7 @@ class ChatStreamFormat:
         fields = {**self._types.make_message(result)}
         for name in ("role", "content"):
             fields.pop(name, None)
-        return [self._make_chunk(answer, fields), self._make_chunk(answer, {}, "stop")]
+        return [self._chunk(answer, fields), self._chunk(answer, {}, "stop")]
 
     def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
         """Return whether all choices have ended."""
@@ -147,9 +147,7 @@ class ChatStreamFormat:
         delta = self._types.delta.model_validate(others)
         return choice.model_copy(update={"delta": delta, "logprobs": None})
 
-    def _make_chunk(
-        self, index: Hashable, delta: Mapping[str, Any], finish: str | None = None
-    ) -> Any:
+    def _chunk(self, index: Hashable, delta: Mapping[str, Any], finish: str | None = None) -> Any:
         added = self._types.delta.model_validate(delta)
         choice = self._types.choice.model_validate(
             {"index": index, "delta": added, "finish_reason": finish}

@@ -121,7 +121,10 @@ class AnswerBuffer:
             self._last_part = portion.part
             self._add_text(portion.text)
         for part, text in portion.whole_texts:
-            self._add_repeated(part, text)
+            before = self._texts.get(part, "")
+            if text not in self._texts.values():
+                self._texts[part] = text
+                self._add_text(text.removeprefix(before))
         self._held.append(_HeldEvent(portion, self._length))
 
     def release_events(self) -> list[Any]:
@@ -165,12 +168,6 @@ class AnswerBuffer:
             self.stream = self._open_stream()
         self._length += len(text)
         self._cleared += len(self.stream.feed(text))
-
-    def _add_repeated(self, part: Hashable, text: str) -> None:
-        before = self._texts.get(part, "")
-        if text not in self._texts.values():
-            self._texts[part] = text
-            self._add_text(text.removeprefix(before))
 
     def _split_first(self, first: _HeldEvent) -> list[Any]:
         """Return the cleared beginning of an event."""
@@ -267,7 +264,12 @@ class EventStreamFilter:
         if name in self._refused:
             return []
         if name is None:
-            return self._pass_unrelated(event)
+            # An event that belongs to no answer waits while an answer is held back.
+            holding = next((one for one in self._buffers.values() if one.is_holding), None)
+            if holding is None:
+                return self._note_sent([event])
+            holding.add_portion(EventPortion(event))
+            return []
         answer = self._buffers.setdefault(name, AnswerBuffer(self._format, self._open_answer))
         if answer.is_complete:
             # Text after the end is never checked, so it is dropped.
@@ -284,14 +286,6 @@ class EventStreamFilter:
             return (yield from self._end_answer(name, answer))
         return self._note_sent(answer.release_events())
 
-    def _pass_unrelated(self, event: Any) -> list[Any]:
-        """Return an event that belongs to no answer; hold it while an answer is held back."""
-        holding = next((one for one in self._buffers.values() if one.is_holding), None)
-        if holding is None:
-            return self._note_sent([event])
-        holding.add_portion(EventPortion(event))
-        return []
-
     def _end_answer(self, name: Hashable, buffer: AnswerBuffer) -> Steps[list[Any]]:
         stream = buffer.stream
         if stream is None:
@@ -299,25 +293,21 @@ class EventStreamFilter:
             return self._note_sent(buffer.release_events())
         result = yield from stream.finish_steps()
         if not result.allowed:
-            return self._refuse_answer(name, buffer, result, stream.remaining_text)
+            words = stream.remaining_text
+            self.trace = self.trace._replace(answer=result)
+            self._refused.add(name)
+            if self._raises:
+                raise attach_trace(Refused(result), self.trace)
+            out = self._note_sent(buffer.release_events())
+            buffer.drop_held()
+            out += self._format.build_refusal_events(name, result, words)
+            ended = {one for one, other in self._buffers.items() if other.is_complete}
+            self.is_over = self._format.is_complete(self._refused, ended)
+            return out
         if self.trace.answer is None:
             self.trace = self.trace._replace(answer=result)
         buffer.allow_all(stream.remaining_text)
         return self._note_sent(buffer.release_events())
-
-    def _refuse_answer(
-        self, name: Hashable, buffer: AnswerBuffer, result: CheckResult, words: str
-    ) -> list[Any]:
-        self.trace = self.trace._replace(answer=result)
-        self._refused.add(name)
-        if self._raises:
-            raise attach_trace(Refused(result), self.trace)
-        out = self._note_sent(buffer.release_events())
-        buffer.drop_held()
-        out += self._format.build_refusal_events(name, result, words)
-        ended = {one for one, other in self._buffers.items() if other.is_complete}
-        self.is_over = self._format.is_complete(self._refused, ended)
-        return out
 
     def _note_sent(self, events: list[Any]) -> list[Any]:
         for event in events:

@@ -94,7 +94,7 @@ def plan_calls(calls: Sequence[ToolCall], hook: HookContext, approval: Approval)
             raise InputError(f"a call of `{call['name']}` has no id")
     planned: list[PlannedCall] = []
     for call in calls:
-        result = yield from _check_call(call, hook)
+        result = yield from _check(call, hook)
         refused = None if result.allowed else build_call_refusal(result, call)
         asks_approval = approval == "interrupt" and result.needs_approval
         planned.append(PlannedCall(call, refused, asks_approval))
@@ -135,7 +135,7 @@ def admit_call(
         return (yield from _check_with_grants(call, unnamed, kept))
     if not grants:
         # An approval without a grant is not enough. Check again after the pause.
-        result = yield from _check_call(call, unnamed)
+        result = yield from _check(call, unnamed)
         if result.needs_approval:
             grants = yield from grant_steps(approvals.grant_for, result, answer)
         if not grants and not result.allowed:
@@ -167,13 +167,11 @@ def check_result(
 def _check_with_grants(
     call: ToolCall, hook: HookContext, grants: tuple[Grant, ...]
 ) -> Steps[CallAdmission]:
-    result = yield from _check_call(call, hook, grants)
+    result = yield from _check(call, hook, grants)
     return CallAdmission(None if result.allowed else build_call_refusal(result, call), grants)
 
 
-def _check_call(
-    call: ToolCall, hook: HookContext, grants: tuple[Grant, ...] = ()
-) -> Steps[CheckResult]:
+def _check(call: ToolCall, hook: HookContext, grants: tuple[Grant, ...] = ()) -> Steps[CheckResult]:
     context = hook.context._replace(call_id=call["id"])
     return hook.enforcer.tool_call_steps(call["name"], call["args"], context, grants=grants)
 

@@ -141,10 +141,7 @@ def _tool_answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
 
 def _refusal_fields(envelope: dict[str, Any], line: str) -> dict[str, dict[str, Any]]:
     """Return the message fields that hold the refusal for programs."""
-    return {
-        "response_metadata": {"refusal": envelope},
-        "additional_kwargs": {"refusal": line},
-    }
+    return {"response_metadata": {"refusal": envelope}, "additional_kwargs": {"refusal": line}}
 
 
 def _tool_message(

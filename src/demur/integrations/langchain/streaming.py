@@ -50,7 +50,16 @@ class ChunkFilter:
         if self._held is not None:
             yield self._show_text(*self._held)
         content = chunk.message.content
-        self._read += self._read_blocks(content)
+        text = ""
+        for block in [content] if isinstance(content, str) else content:
+            piece = _block_text(block)
+            if piece and isinstance(block, dict):
+                last, self._block = self._block, block
+                if last is not None and last.get("index") != block.get("index"):
+                    self._blocks_read += 1
+                    text += "\n"
+            text += piece
+        self._read += text
         self._last, self._held = chunk, (chunk, self.stream.feed(chunk_text(content)))
         if not self.stream.is_stopped and _chunk_position(chunk) != "last":
             yield self._show_text(*self._held)
@@ -64,19 +73,6 @@ class ChunkFilter:
             yield self._show_text(held, text)
         elif text:
             yield self._show_text(self._empty_chunk(), text)
-
-    def _read_blocks(self, content: Any) -> str:
-        """Return the text of a chunk, with a line break where another block begins."""
-        text = ""
-        for block in [content] if isinstance(content, str) else content:
-            piece = _block_text(block)
-            if piece and isinstance(block, dict):
-                last, self._block = self._block, block
-                if last is not None and last.get("index") != block.get("index"):
-                    self._blocks_read += 1
-                    text += "\n"
-            text += piece
-        return text
 
     def _show_text(self, chunk: ChatGenerationChunk, text: str) -> ChatGenerationChunk:
         self.shown_text += text
@@ -193,18 +189,14 @@ class ModelWatch:
         Bindings, retries and fallbacks are unwrapped. A model that does not stream or has no
         listeners, and any other runnable, is returned unchanged.
         """
-        if self._has_no_listeners(model):
-            return model
-        return self._wrap_nested(model, settings, is_async=is_async)
-
-    def _has_no_listeners(self, model: Any) -> bool:
-        """Return whether no callback receives anything before the model has answered."""
-        return (
+        if (
             isinstance(model, BaseChatModel)
             and not self._listeners.has_callbacks
             and not list_handlers(model.callbacks)
             and not getattr(model, "streaming", False)
-        )
+        ):
+            return model
+        return self._wrap_nested(model, settings, is_async=is_async)
 
     def _wrap_nested(self, model: Any, settings: Mapping[str, Any], *, is_async: bool) -> Any:
         if isinstance(model, RunnableBindingBase):
@@ -216,22 +208,19 @@ class ModelWatch:
             )
             return model.model_copy(update={"runnable": first, "fallbacks": others})
         if isinstance(model, BaseChatModel) and _will_stream(model, settings, is_async=is_async):
-            return self._watch_copy(model)
+            callbacks = [*list_handlers(model.callbacks), *self._listeners.listeners]
+            watched = model.model_copy(update={"callbacks": callbacks})
+            # Keep the class, which frameworks test. Remove hooks that stream events around these
+            # methods.
+            for name, stream in (
+                ("_stream", self._make_stream(model)),
+                ("_astream", self._make_astream(model)),
+                ("_stream_chat_model_events", None),
+                ("_astream_chat_model_events", None),
+            ):
+                object.__setattr__(watched, name, stream)
+            return watched
         return model
-
-    def _watch_copy(self, model: BaseChatModel) -> BaseChatModel:
-        callbacks = [*list_handlers(model.callbacks), *self._listeners.listeners]
-        watched = model.model_copy(update={"callbacks": callbacks})
-        # Keep the class, which frameworks test. Remove hooks that stream events around these
-        # methods.
-        for name, stream in (
-            ("_stream", self._make_stream(model)),
-            ("_astream", self._make_astream(model)),
-            ("_stream_chat_model_events", None),
-            ("_astream_chat_model_events", None),
-        ):
-            object.__setattr__(watched, name, stream)
-        return watched
 
     def _make_stream(self, model: BaseChatModel) -> Any:
         def stream(*args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:

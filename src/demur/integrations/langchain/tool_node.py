@@ -96,7 +96,16 @@ class _ToolNodeGuard:
         plan = yield from plan_calls(node_input.calls, self._hook(get_runtime()), "message")
         calls = node_input.calls_to_run(plan)
         output = (yield HostCall(invoke, (calls,))) if calls else []
-        return self._merge_output(node_input, plan, output)
+        parts = output if isinstance(output, list) else [output]
+        updates = [part[self._key] for part in parts if isinstance(part, dict)]
+        messages = [*plan.refusals, *(message for update in updates for message in update)]
+        if node_input.kind != "calls":
+            # Other calls may have been sent in parallel; their replies must not follow an answer.
+            end = plan.end or find_closing_answer(messages)
+            messages += [] if end is None else [end]
+        update = messages if node_input.kind == "messages" else {self._key: messages}
+        commands = [part for part in parts if not isinstance(part, dict)]
+        return [*commands, update] if commands else update
 
     def call_tool(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Run a tool and check its result."""
@@ -124,19 +133,6 @@ class _ToolNodeGuard:
         if isinstance(value, dict) and value.get("__type") == "tool_call_with_context":
             return _NodeInput([value["tool_call"]], "calls", value)
         return _NodeInput(list_open_calls(_read_messages(value, self._key)))
-
-    def _merge_output(self, node_input: _NodeInput, plan: CallPlan, output: Any) -> Any:
-        """Return the update of the state: all replies and, if the run is over, the final answer."""
-        parts = output if isinstance(output, list) else [output]
-        updates = [part[self._key] for part in parts if isinstance(part, dict)]
-        messages = [*plan.refusals, *(message for update in updates for message in update)]
-        if node_input.kind != "calls":
-            # Other calls may have been sent in parallel; their replies must not follow an answer.
-            end = plan.end or find_closing_answer(messages)
-            messages += [] if end is None else [end]
-        update = messages if node_input.kind == "messages" else {self._key: messages}
-        commands = [part for part in parts if not isinstance(part, dict)]
-        return [*commands, update] if commands else update
 
     def _hook(self, runtime: Any) -> HookContext:
         run = find_run_id(runtime)

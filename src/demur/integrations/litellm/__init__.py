@@ -13,12 +13,7 @@ try:
 except ImportError as error:
     raise missing_extra("litellm") from error
 
-from demur.integrations._kit.model_api import (
-    CallTrace,
-    GuardOptions,
-    read_check_result,
-    read_trace,
-)
+from demur.integrations._kit.model_api import CallTrace, GuardOptions, read_check_result, read_trace
 from demur.integrations.litellm.client import GuardedLiteLLM, guard_litellm
 from demur.integrations.litellm.guardrail import LiteLLMGuard
 from demur.integrations.litellm.output import GuardrailRefused

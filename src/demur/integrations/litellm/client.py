@@ -183,7 +183,7 @@ class LiteLLMChatFormat(ChatFormat):
 
     def read_turn(self, body: Mapping[str, Any]) -> NewTurn:
         """Return the new part of a request, from all fields that can hold it."""
-        return _read_whole_turn(super().read_turn, body)
+        return _read_whole(super().read_turn, body)
 
     def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
         """Return the choices of a completion."""
@@ -207,7 +207,7 @@ class LiteLLMResponsesFormat(ResponsesFormat):
 
     def read_turn(self, body: Mapping[str, Any]) -> NewTurn:
         """Return the new part of a request, from all fields that can hold it."""
-        return _read_whole_turn(super().read_turn, body)
+        return _read_whole(super().read_turn, body)
 
     def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
         """Return the response as its only choice."""
@@ -216,12 +216,10 @@ class LiteLLMResponsesFormat(ResponsesFormat):
         return super().read_choices(body)
 
 
-def _read_whole_turn(
-    read: Callable[[Mapping[str, Any]], NewTurn], body: Mapping[str, Any]
-) -> NewTurn:
+def _read_whole(read: Callable[[Mapping[str, Any]], NewTurn], body: Mapping[str, Any]) -> NewTurn:
     """Return the new part of a request, its substitutes and its prompt variables."""
     turn, variables = read(body), body.get("prompt_variables")
-    others = [_read_whole_turn(read, one) for one in list_substitutes(body)]
+    others = [_read_whole(read, one) for one in list_substitutes(body)]
     if not others and not variables:
         return turn
     filled = join_texts(list(variables.values())) if isinstance(variables, Mapping) else ""

@@ -3,10 +3,7 @@
 from collections.abc import AsyncGenerator
 from typing import Any, ClassVar, Literal
 
-from litellm.integrations.custom_guardrail import (
-    CustomGuardrail,
-    get_session_id_from_request_data,
-)
+from litellm.integrations.custom_guardrail import CustomGuardrail, get_session_id_from_request_data
 from litellm.types.guardrails import GuardrailEventHooks
 from litellm.types.utils import CallTypes, GenericGuardrailAPIInputs
 

@@ -129,18 +129,16 @@ def _iter_tool_outputs(at: int, message: Any, calls: CallsById) -> Iterator[Lite
     if not isinstance(message, Mapping):
         return
     if message.get("role") in _TOOL_ROLES:
-        output = _read_tool_output(message, ("tool_call_id", "content"), calls)
+        output = _tool_output(message, ("tool_call_id", "content"), calls)
         yield LiteLLMToolOutput(output, at)
     elif str(message.get("type")).endswith("_call_output"):
-        yield LiteLLMToolOutput(_read_tool_output(message, ("call_id", "output"), calls))
+        yield LiteLLMToolOutput(_tool_output(message, ("call_id", "output"), calls))
     for part in list_objects(message, "content"):
         if part.get("type") == "tool_result":
-            yield LiteLLMToolOutput(_read_tool_output(part, ("tool_use_id", "content"), calls))
+            yield LiteLLMToolOutput(_tool_output(part, ("tool_use_id", "content"), calls))
 
 
-def _read_tool_output(
-    holder: Mapping[str, Any], names: tuple[str, str], calls: CallsById
-) -> ToolOutput:
+def _tool_output(holder: Mapping[str, Any], names: tuple[str, str], calls: CallsById) -> ToolOutput:
     """Return a tool output with text parts as plain texts and without files."""
     call_id, content = text_field(holder, names[0]), holder.get(names[1])
     if isinstance(content, list | tuple):
@@ -328,19 +326,16 @@ class _AssembledChoice:
         if choice.get("finish_reason") is not None:
             self.body["finish_reason"] = choice["finish_reason"]
         for call in list_objects(added, "tool_calls"):
-            self._add_call(call)
+            index = call.get("index")
+            kept = self._calls.get(index)
+            if kept is None or (call.get("id") and call["id"] != kept["id"]):
+                kept = self._calls[index] = {"id": call.get("id"), "function": {}}
+                self.body["message"].setdefault("tool_calls", []).append(kept)
+            if isinstance(call.get("function"), Mapping):
+                _add_function(kept["function"], call["function"])
         function_call = added.get("function_call")
         if isinstance(function_call, Mapping):
             _add_function(message.setdefault("function_call", {}), function_call)
-
-    def _add_call(self, call: Mapping[str, Any]) -> None:
-        index = call.get("index")
-        kept = self._calls.get(index)
-        if kept is None or (call.get("id") and call["id"] != kept["id"]):
-            kept = self._calls[index] = {"id": call.get("id"), "function": {}}
-            self.body["message"].setdefault("tool_calls", []).append(kept)
-        if isinstance(call.get("function"), Mapping):
-            _add_function(kept["function"], call["function"])
 
 
 def _add_function(kept: dict[str, Any], piece: Mapping[str, Any]) -> None:

@@ -330,19 +330,18 @@ class AgentProtection(NamedTuple):
             is_guarded = self._is_tool_protected(tool, set())
             return tool if is_guarded else GuardedCustomTool(tool, self.hooks)
         if not isinstance(tool, FunctionTool):
-            self._check_exempt(tool)
+            if tool.name in self.unguarded:
+                self.exempt[id(tool)] = tool
+            if not self._may_be_unguarded(tool):
+                raise InputError(
+                    f"the tool `{tool.name}` cannot be guarded",
+                    where="tools",
+                    help="make it a function tool, or name it in `unguarded`",
+                )
             return tool
         if self._is_tool_protected(tool, set()):
             return tool
         guarded = copy(tool)
-        self._check_inner_agent(tool, guarded)
-        self._add_tool_guardrails(guarded)
-        if not self._has_approval_hook(tool):
-            name, own = tool.qualified_name, tool.needs_approval
-            guarded.needs_approval = partial(self.hooks.needs_approval, name, own)
-        return guarded
-
-    def _check_inner_agent(self, tool: FunctionTool, guarded: FunctionTool) -> None:
         if tool.name in self.unguarded or id(tool) in self.exempt:
             self.exempt[id(guarded)] = guarded
         elif not self._is_inner_agent_protected(tool, set()):
@@ -351,16 +350,11 @@ class AgentProtection(NamedTuple):
                 where="tools",
                 help="`guard.protect(agent).as_tool(…)`, or name the tool in `unguarded`",
             )
-
-    def _check_exempt(self, tool: Any) -> None:
-        if tool.name in self.unguarded:
-            self.exempt[id(tool)] = tool
-        if not self._may_be_unguarded(tool):
-            raise InputError(
-                f"the tool `{tool.name}` cannot be guarded",
-                where="tools",
-                help="make it a function tool, or name it in `unguarded`",
-            )
+        self._add_tool_guardrails(guarded)
+        if not self._has_approval_hook(tool):
+            name, own = tool.qualified_name, tool.needs_approval
+            guarded.needs_approval = partial(self.hooks.needs_approval, name, own)
+        return guarded
 
     def _may_be_unguarded(self, tool: Any) -> bool:
         is_hosted_shell = isinstance(tool, ShellTool) and not tool.executor

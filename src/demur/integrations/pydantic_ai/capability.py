@@ -146,11 +146,7 @@ class PydanticAIGuard(AbstractCapability[Any]):
             raise RunRefused(hard)
 
     async def after_model_request(
-        self,
-        ctx: RunContext[Any],
-        *,
-        request_context: ModelRequestContext,
-        response: ModelResponse,
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Check the model's response before it enters the history."""
         parameters, context = request_context.model_request_parameters, self._context_for(ctx)

@@ -156,11 +156,7 @@ def deny_call(result: CheckResult, call: ToolCallPart) -> NoReturn:
 def build_denial(result: CheckResult, name: str, call_id: str) -> ToolReturnPart:
     """Return the reply to a refused call: a message for the model, the envelope for programs."""
     return ToolReturnPart(
-        name,
-        result.model_message,
-        call_id,
-        outcome="denied",
-        metadata={"refusal": result.envelope},
+        name, result.model_message, call_id, outcome="denied", metadata={"refusal": result.envelope}
     )
 
 

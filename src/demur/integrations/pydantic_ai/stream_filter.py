@@ -108,7 +108,11 @@ class TextBuffer:
         if self._passes_all or not piece:
             return piece
         if not self._open:
-            befores = self._texts_before()
+            joined, apart = self._texts_so_far
+            if self._begins and apart:
+                apart += "\n"
+            self._begins = False
+            befores = (joined,) if joined == apart else (joined, apart)
             self._open = [_PartReading(self._checks.open_stream(), before) for before in befores]
             self._index, self._shown = index, 0
         clear = min([one.add(piece) for one in self._open])
@@ -124,14 +128,6 @@ class TextBuffer:
                 self._held.appendleft(piece[len(shown) :])
             self._shown += len(shown)
             yield shown
-
-    def _texts_before(self) -> tuple[str, ...]:
-        """Return the text before a piece, in each reading."""
-        joined, apart = self._texts_so_far
-        if self._begins and apart:
-            apart += "\n"
-        self._begins = False
-        return (joined,) if joined == apart else (joined, apart)
 
     async def finish(self) -> PartDeltaEvent | None:
         """Check the text and return an event with the rest of it."""
@@ -186,7 +182,7 @@ class AnswerFilter:
             return
         if isinstance(event, PartStartEvent) and (rest := await self._text.finish()):
             yield rest
-        shown = _filter_event(event, self._text)
+        shown = _filter(event, self._text)
         if shown is not None:
             yield shown
         if self._text.is_stopped and (rest := await self._end_stopped()):
@@ -225,9 +221,7 @@ class AnswerFilter:
             raise
 
 
-def _filter_event(
-    event: ModelResponseStreamEvent, buffer: TextBuffer
-) -> ModelResponseStreamEvent | None:
+def _filter(event: ModelResponseStreamEvent, buffer: TextBuffer) -> ModelResponseStreamEvent | None:
     """Return the event with its cleared text; None if there is none."""
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
         text = buffer.feed(event.index, event.part.content, new_part=True)
