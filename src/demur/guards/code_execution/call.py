@@ -51,6 +51,7 @@ class Arg(NamedTuple):
         return Value(self.text, self.known, self.taints)
 
 
+_UNTAINTED: frozenset[Taint] = frozenset()
 EMPTY = Value("")
 UNKNOWN = Value("", known=False)
 
@@ -63,7 +64,7 @@ def join_values(values: list[Value], between: str = "") -> Value:
     texts = (each.text if each.text or each.known else UNKNOWN_PLACEHOLDER for each in values)
     text = between.join(texts)
     known = all(value.known for value in values) and len(text) <= MAX_VALUE_LENGTH
-    taints = frozenset[Taint]().union(*(value.taints for value in values))
+    taints = _UNTAINTED.union(*(value.taints for value in values))
     return Value(text[:MAX_VALUE_LENGTH], known, taints)
 
 

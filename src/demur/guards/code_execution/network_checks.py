@@ -141,7 +141,7 @@ def _check_arguments(
     call: ProgramCall, hosts: list[str], context: CommandContext
 ) -> Iterator[CommandHit]:
     """Yield the hits for data that leaves as part of an argument."""
-    if taints := frozenset[Taint]().union(*(arg.taints & _LEAVING for arg in call.args)):
+    if taints := frozenset().union(*(arg.taints & _LEAVING for arg in call.args)):
         yield from check_sent_data(taints, hosts, context, data=False)
 
 
@@ -173,7 +173,7 @@ def _check_copy(call: ProgramCall, context: CommandContext) -> Iterator[CommandH
     yield from check_hosts(hosts, context)
     if operands and operands[-1] in remote:
         files = (arg for arg in operands[:-1] if arg not in remote)
-        taints = frozenset[Taint]().union(*(_file_origins(file, call, context) for file in files))
+        taints = frozenset().union(*(_file_origins(file, call, context) for file in files))
         # Copying a file is what these programs are for; only a secret is worth more than a note.
         yield from check_sent_data(taints - {Taint.FILE}, hosts, context, data=True)
 

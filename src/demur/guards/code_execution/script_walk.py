@@ -9,7 +9,6 @@ import fnmatch
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import takewhile
 
 from demur.guards.code_execution.call import (
     EMPTY,
@@ -229,7 +228,7 @@ class ScriptWalk:
         self, arg: Arg, verb: str, span: tuple[int, int], location: Location
     ) -> None:
         """Report code that was downloaded or decoded."""
-        for taint, rule in ORIGIN_RULES.items():
+        for taint, rule in ORIGIN_RULES.items() if arg.taints else ():
             if taint in arg.taints:
                 self.report(CommandHit(rule, verb), *span, verb, location)
 
@@ -486,8 +485,10 @@ class ScriptWalk:
 
 def _asks_for_help(call: ProgramCall) -> bool:
     """Whether a call only explains itself: `--help` before any operand."""
-    options = takewhile(lambda arg: arg.text.startswith("-"), call.args)
-    return any(arg.text in {"--help", "--version"} for arg in options)
+    for arg in call.args:
+        if not arg.text.startswith("-") or arg.text in {"--help", "--version"}:
+            return arg.text.startswith("-")
+    return False
 
 
 def _pipeline_span(start: int, end: int, location: Location) -> tuple[int, int]:
