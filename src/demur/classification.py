@@ -15,6 +15,8 @@ from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalCl
 from demur.errors import InputError, InputTypeError
 from demur.model.decision import Decision, IgnoredGrant, decision_output_for
 
+__all__ = ["Classification", "classify", "make_decision"]
+
 
 class Classification(NamedTuple):
     """The refusal class (None: nothing refuses) and what the caller must now do."""

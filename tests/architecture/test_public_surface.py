@@ -16,6 +16,7 @@ MAX_ROOT_NAMES = 20
 PUBLIC = (
     "demur",
     "demur.audit",
+    "demur.classification",
     "demur.codes",
     "demur.detect",
     "demur.emit",

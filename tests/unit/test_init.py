@@ -7,7 +7,8 @@ import demur
 
 
 def test_every_public_name_loads_and_is_listed() -> None:
-    assert sorted(demur.__all__, key=str.lower) == sorted(demur._HOME_OF, key=str.lower)
+    homes = {name for names in demur._HOMES.values() for name in names.split()}
+    assert homes == {*demur.__all__, "__version__"}
     for name in demur.__all__:
         assert getattr(demur, name) is not None
         assert name in dir(demur)
