@@ -29,9 +29,22 @@ from demur.errors import GrantError, InputError, InputTypeError, MissingExtraErr
 from demur.model.decision import Decision, IgnoredGrant
 from demur.model.grant import Algorithm, Grant
 
-__all__ = ["KEY_BYTES", "Classification", "Decision", "Grant", "GrantKind", "GrantRejection"]
-__all__ += ["KeyRing", "SigningKey", "TrustedKey", "check_grant", "make_decision"]
-__all__ += ["read_signing_key", "resolve", "sign_grant"]
+__all__ = [
+    "KEY_BYTES",
+    "Classification",
+    "Decision",
+    "Grant",
+    "GrantKind",
+    "GrantRejection",
+    "KeyRing",
+    "SigningKey",
+    "TrustedKey",
+    "check_grant",
+    "make_decision",
+    "read_signing_key",
+    "resolve",
+    "sign_grant",
+]
 
 KEY_BYTES = 32
 

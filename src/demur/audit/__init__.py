@@ -18,10 +18,26 @@ if TYPE_CHECKING:
     from demur.audit.replay import ReplayResult, check_heads, replay_pack
     from demur.audit.report import DecisionReport, export_pack, render_ticket, report_decision
 
-__all__ = ["DecisionChange", "DecisionReport", "Pack", "PackError", "PolicyComparison"]
-__all__ += ["ReplayResult", "Unreplayable", "check_heads", "compare_policy", "export_pack"]
-__all__ += ["read_line", "read_lines", "read_pack", "render_ticket", "replay_pack"]
-__all__ += ["report_decision", "write_line", "write_pack"]
+__all__ = [
+    "DecisionChange",
+    "DecisionReport",
+    "Pack",
+    "PackError",
+    "PolicyComparison",
+    "ReplayResult",
+    "Unreplayable",
+    "check_heads",
+    "compare_policy",
+    "export_pack",
+    "read_line",
+    "read_lines",
+    "read_pack",
+    "render_ticket",
+    "replay_pack",
+    "report_decision",
+    "write_line",
+    "write_pack",
+]
 
 _HOMES = {
     "demur.audit.diff": "DecisionChange PolicyComparison Unreplayable compare_policy",

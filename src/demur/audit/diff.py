@@ -26,8 +26,10 @@ from demur.policy.policy import Policy
 
 # Reasons that follow from the decision itself, so they are checked again.
 _OUT_OF_REACH = {
-    *(GrantRejection.NOT_JUDGED, GrantRejection.OTHER_REQUESTER),
-    *(GrantRejection.OUT_OF_SCOPE, GrantRejection.LIFTS_NOTHING),
+    GrantRejection.NOT_JUDGED,
+    GrantRejection.OTHER_REQUESTER,
+    GrantRejection.OUT_OF_SCOPE,
+    GrantRejection.LIFTS_NOTHING,
 }
 
 
@@ -136,8 +138,12 @@ _MAX_CACHED = 4096
 
 # Further fields that a caller acts on. Their order has no meaning.
 _ALSO = (
-    *("decision_output", "refusal_class", "constraints"),
-    *("missing", "obligations", "resolved_codes"),
+    "decision_output",
+    "refusal_class",
+    "constraints",
+    "missing",
+    "obligations",
+    "resolved_codes",
 )
 
 

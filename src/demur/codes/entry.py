@@ -29,8 +29,21 @@ _MAX_DOMAIN = 253
 
 _MEASURES = frozenset(
     {
-        *("HIGH", "MEDIUM", "LOW", "CRITICAL", "ELEVATED", "MODERATE", "SEVERE"),
-        *("RISK", "CONFIDENCE", "SCORE", "LEVEL", "SEVERITY", "PROBABILITY", "THREAT", "PRIORITY"),
+        "HIGH",
+        "MEDIUM",
+        "LOW",
+        "CRITICAL",
+        "ELEVATED",
+        "MODERATE",
+        "SEVERE",
+        "RISK",
+        "CONFIDENCE",
+        "SCORE",
+        "LEVEL",
+        "SEVERITY",
+        "PROBABILITY",
+        "THREAT",
+        "PRIORITY",
     }
 )
 

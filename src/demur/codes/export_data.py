@@ -24,9 +24,25 @@ def render_json(registry: Registry) -> str:
 
 
 CSV_COLUMNS = (
-    *("code", "family", "title", "description", "effect", "refusal_class", "severity"),
-    *("advice", "retry_scope", "decided", "parent", "grants", "obligations", "surfaces"),
-    *("http", "since", "stability", "deprecated_since", "replacement"),
+    "code",
+    "family",
+    "title",
+    "description",
+    "effect",
+    "refusal_class",
+    "severity",
+    "advice",
+    "retry_scope",
+    "decided",
+    "parent",
+    "grants",
+    "obligations",
+    "surfaces",
+    "http",
+    "since",
+    "stability",
+    "deprecated_since",
+    "replacement",
 )
 
 
@@ -57,8 +73,15 @@ _SARIF_LEVELS: Mapping[Severity, str] = {
     Severity.CRITICAL: "error",
 }
 _TAXON_PROPERTIES = (
-    *("family", "refusal_class", "severity", "advice", "retry_scope", "decided", "stability"),
-    *("since", "surfaces"),
+    "family",
+    "refusal_class",
+    "severity",
+    "advice",
+    "retry_scope",
+    "decided",
+    "stability",
+    "since",
+    "surfaces",
 )
 
 

@@ -15,8 +15,16 @@ _INSIDE = f"{_ROOT}."
 # The names bound by `from demur import *` that take a reason code.
 _STAR_NAMES = frozenset(
     {
-        *("Decision", "Finding", "Grant", "ReasonCode", "Refusal", "classify", "explain"),
-        *("format_refusal", "make_decision", "sign_grant"),
+        "Decision",
+        "Finding",
+        "Grant",
+        "ReasonCode",
+        "Refusal",
+        "classify",
+        "explain",
+        "format_refusal",
+        "make_decision",
+        "sign_grant",
     }
 )
 

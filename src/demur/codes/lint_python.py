@@ -32,9 +32,25 @@ from demur.codes.registry import Registry
 
 _READS = frozenset(
     {
-        *("compile", "count", "endswith", "find", "findall", "find_refusals", "finditer"),
-        *("from_line", "fullmatch", "index", "match", "parse_refusal", "partition"),
-        *("removeprefix", "rfind", "rpartition", "search", "split", "startswith"),
+        "compile",
+        "count",
+        "endswith",
+        "find",
+        "findall",
+        "find_refusals",
+        "finditer",
+        "from_line",
+        "fullmatch",
+        "index",
+        "match",
+        "parse_refusal",
+        "partition",
+        "removeprefix",
+        "rfind",
+        "rpartition",
+        "search",
+        "split",
+        "startswith",
     }
 )
 

@@ -59,8 +59,17 @@ OBLIGATION_MEANING = _load_meanings(Obligation)
 FAMILY_MEANING: Mapping[str, str] = _MEANINGS["families"]
 
 _CLOSED: tuple[type[StrEnum], ...] = (
-    *(RefusalClass, Advice, RetryScope, Severity, Effect, Surface),
-    *(GrantKind, Obligation, Stability, Verdict, DecisionOutput),
+    RefusalClass,
+    Advice,
+    RetryScope,
+    Severity,
+    Effect,
+    Surface,
+    GrantKind,
+    Obligation,
+    Stability,
+    Verdict,
+    DecisionOutput,
 )
 VOCABULARIES = tuple(
     Vocabulary(row["title"], words, row["question"], _load_meanings(words))

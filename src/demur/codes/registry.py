@@ -24,8 +24,10 @@ _Entries = Mapping[str, Entry]
 _MIN_PHRASE_LENGTH = 6
 _MAX_PHRASE_LENGTH = 200
 _HARD_ADVICE = (
-    *(Advice.DO_NOT_RETRY, Advice.CHANGE_REQUEST),
-    *(Advice.RESET_CONTEXT, Advice.ESCALATE_OPERATOR),
+    Advice.DO_NOT_RETRY,
+    Advice.CHANGE_REQUEST,
+    Advice.RESET_CONTEXT,
+    Advice.ESCALATE_OPERATOR,
 )
 
 

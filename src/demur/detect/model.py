@@ -43,16 +43,40 @@ _WRONG, _RESOURCES, _UNCLEAR = act_bits("wrong"), act_bits("resources"), act_bit
 _APOLOGY, _EMPATHY = act_bits("apology"), act_bits("empathy")
 
 _FORM = (
-    *("length", "sentences", "short", "single", "items", "item_share", "code", "quotes", "voices"),
-    *("asks_at_end", "exclaims"),
+    "length",
+    "sentences",
+    "short",
+    "single",
+    "items",
+    "item_share",
+    "code",
+    "quotes",
+    "voices",
+    "asks_at_end",
+    "exclaims",
 )
 _COURSE = (
-    *("neutral", "neutral_head", "moral", "moral_first", "first_decline", "second_declines"),
-    *("plain_after", "plain_share_after", "helps_after", "long_after", "bare_decline"),
+    "neutral",
+    "neutral_head",
+    "moral",
+    "moral_first",
+    "first_decline",
+    "second_declines",
+    "plain_after",
+    "plain_share_after",
+    "helps_after",
+    "long_after",
+    "bare_decline",
 )
 _PAIRS = (
-    *("decline+list", "wrong_head+list", "wrong-decline", "comply_first-refusing"),
-    *("rebuke_first-comply", "rebuke_head-list", "resources-comply", "nothing_moral"),
+    "decline+list",
+    "wrong_head+list",
+    "wrong-decline",
+    "comply_first-refusing",
+    "rebuke_first-comply",
+    "rebuke_head-list",
+    "resources-comply",
+    "nothing_moral",
     "apology_first-empathy",
 )
 _LIMITS = ("unclear", "unknowing+refusing")
@@ -60,7 +84,12 @@ _ECHO = ("echo", "echo+rebuke")
 FEATURE_NAMES = (
     *(f"{where}:{act.name.lower()}" for where in ("first", "head", "any", "tail") for act in _ACTS),
     *(f"share:{act.name.lower()}" for act in _ACTS),
-    *(*_FORM, *_COURSE, *_PAIRS, *_LIMITS, *_ECHO, *ASKED),
+    *_FORM,
+    *_COURSE,
+    *_PAIRS,
+    *_LIMITS,
+    *_ECHO,
+    *ASKED,
 )
 
 

@@ -14,8 +14,16 @@ from demur.detect.speech_acts import COMPLY, HELPING, MORAL, REBUKE, UNKNOWING, 
 from demur.text.prose import ParsedAnswer, fold_sentence
 
 INTENT_FEATURES = (
-    *("reason+moral", "reason+rebuke", "premise_turned", "premise_kept", "way+substance"),
-    *("way+moral", "private+unknowing", "covered", "on_topic", "off_topic+soft"),
+    "reason+moral",
+    "reason+rebuke",
+    "premise_turned",
+    "premise_kept",
+    "way+substance",
+    "way+moral",
+    "private+unknowing",
+    "covered",
+    "on_topic",
+    "off_topic+soft",
 )
 
 _PROMPT_END = 600

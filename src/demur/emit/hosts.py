@@ -25,8 +25,13 @@ from demur.model.next_steps import NextStep, next_step
 from demur.model.refusal import Refusal
 
 HOOK_EVENTS = (
-    *("PreToolUse", "PermissionRequest"),
-    *("UserPromptSubmit", "UserPromptExpansion", "PostToolUse", "Stop", "SubagentStop"),
+    "PreToolUse",
+    "PermissionRequest",
+    "UserPromptSubmit",
+    "UserPromptExpansion",
+    "PostToolUse",
+    "Stop",
+    "SubagentStop",
 )
 
 

@@ -33,13 +33,45 @@ if TYPE_CHECKING:
     from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
     from demur.gate.rate import RateGuard, open_limiter
 
-__all__ = ["AnswerStream", "Approval", "AsyncSafeStream", "Call", "CallContext", "CallHistories"]
-__all__ += ["CheckResult", "Config", "DescribeCall", "Enforcer", "GenerateOptions", "GrantFor"]
-__all__ += ["GuardPipeline", "GuardStep", "GuardedAnswer", "GuardrailMonitor", "LocalCallHistories"]
-__all__ += ["RateGuard", "Refused", "SafeStream", "Step", "Steps", "acollect_grants", "adrive"]
-__all__ += ["asafe_generate", "asafe_stream", "collect_grants", "describe_call", "drive"]
-__all__ += ["extract_texts", "open_enforcer", "open_limiter", "read_agent_policy", "safe_generate"]
-__all__ += ["safe_stream", "standard_pipeline", "to_json_value"]
+__all__ = [
+    "AnswerStream",
+    "Approval",
+    "AsyncSafeStream",
+    "Call",
+    "CallContext",
+    "CallHistories",
+    "CheckResult",
+    "Config",
+    "DescribeCall",
+    "Enforcer",
+    "GenerateOptions",
+    "GrantFor",
+    "GuardPipeline",
+    "GuardStep",
+    "GuardedAnswer",
+    "GuardrailMonitor",
+    "LocalCallHistories",
+    "RateGuard",
+    "Refused",
+    "SafeStream",
+    "Step",
+    "Steps",
+    "acollect_grants",
+    "adrive",
+    "asafe_generate",
+    "asafe_stream",
+    "collect_grants",
+    "describe_call",
+    "drive",
+    "extract_texts",
+    "open_enforcer",
+    "open_limiter",
+    "read_agent_policy",
+    "safe_generate",
+    "safe_stream",
+    "standard_pipeline",
+    "to_json_value",
+]
 
 _HOMES = {
     "demur.gate.monitor": "GuardrailMonitor",

@@ -106,14 +106,19 @@ class RunGate(NamedTuple):
 
     def run(self) -> DecisionRecord:
         """Decide."""
-        return self.gate.decide(self.request, **self._inputs())
+        return self.gate.decide(self.request, **self._decide_arguments())
 
     async def arun(self) -> DecisionRecord:
         """Decide without blocking the event loop."""
-        return await self.gate.adecide(self.request, **self._inputs())
+        return await self.gate.adecide(self.request, **self._decide_arguments())
 
-    def _inputs(self) -> dict[str, Any]:
-        return dict(zip(self._fields[2:], self[2:], strict=True))
+    def _decide_arguments(self) -> dict[str, Any]:
+        return {
+            "findings": self.findings,
+            "grants": self.grants,
+            "accepted": self.accepted,
+            "tenant": self.tenant,
+        }
 
 
 def drive(steps: Steps[_Result]) -> _Result:

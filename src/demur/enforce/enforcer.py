@@ -1,19 +1,20 @@
 """The enforcer: checks everything an agent asks, calls, reads and says against guards and gate.
 
-Frameworks differ in where they allow a check and in how they want to hear a refusal. What is
-checked, decided and recorded is the same everywhere and lives here; an adapter only translates.
+Frameworks differ in where they allow a check and in how they receive a refusal. This module
+checks, decides and records the same way for all of them; an adapter only translates.
 
 Inputs are always decided: a prompt before the model is called, a tool call before it runs.
 Outputs are decided only if a guard found something. Each check is one generator of steps, with
 a sync and an async form that run it.
 """
 
+import inspect
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from functools import cache, partial, wraps
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from demur.codes.loading import default_registry
 from demur.codes.vocabulary import Surface
@@ -65,14 +66,21 @@ from demur.providers.normalization import normalize
 from demur.store.opening import open_store
 
 _SURFACES = (
-    *(Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL, Surface.TOOL_LOOP),
-    *(Surface.TOOL_RESULT, Surface.RETRIEVAL, Surface.COMPACTION, Surface.CODE_EXECUTION),
+    Surface.INPUT,
+    Surface.OUTPUT,
+    Surface.TOOL_CALL,
+    Surface.TOOL_LOOP,
+    Surface.TOOL_RESULT,
+    Surface.RETRIEVAL,
+    Surface.COMPACTION,
+    Surface.CODE_EXECUTION,
 )
 _agent_guards = cache(partial(standard_pipeline, *_SURFACES))
 _NO_CONTEXT = CallContext()
 _GENERATE = {"action": {"type": ACTION_TYPE}}
 _DEFAULT_STORE = "demur.db"
 _P = ParamSpec("_P")
+_Form = TypeVar("_Form", bound=Callable[..., Any])
 
 # Looks up the grants that were given for a request.
 Authority = Callable[[Mapping[str, Any]], Iterable[Grant]]
@@ -82,11 +90,10 @@ _StepsMethod = Callable[Concatenate["Enforcer", _P], Steps[CheckResult]]
 def _sync(steps: _StepsMethod[_P]) -> Callable[Concatenate["Enforcer", _P], CheckResult]:
     """Return the sync form of a check."""
 
-    @wraps(steps)
     def check(enforcer: "Enforcer", /, *args: _P.args, **kwargs: _P.kwargs) -> CheckResult:
         return drive(steps(enforcer, *args, **kwargs))
 
-    return check
+    return _describe_form(check, steps)
 
 
 def _async(
@@ -94,13 +101,29 @@ def _async(
 ) -> Callable[Concatenate["Enforcer", _P], Coroutine[Any, Any, CheckResult]]:
     """Return the async form of a check."""
 
-    @wraps(steps)
     async def check(enforcer: "Enforcer", /, *args: _P.args, **kwargs: _P.kwargs) -> CheckResult:
         return await adrive(steps(enforcer, *args, **kwargs))
 
+    return _describe_form(check, steps)
+
+
+def _describe_form(check: _Form, steps: Callable[..., Any]) -> _Form:
+    """Give a check the documentation and the parameters of its steps."""
+    check.__doc__ = steps.__doc__
+    signature = inspect.signature(steps).replace(return_annotation=CheckResult)
+    check.__signature__ = signature  # type: ignore[attr-defined]
     return check
 
 
+def _name_forms(enforcer: "type[Enforcer]") -> "type[Enforcer]":
+    """Name each check as the attribute that holds it, so that traces and help show that name."""
+    for name, member in vars(enforcer).items():
+        if getattr(member, "__name__", "") == "check":
+            member.__name__, member.__qualname__ = name, f"{enforcer.__name__}.{name}"
+    return enforcer
+
+
+@_name_forms
 class Enforcer:
     """Checks prompts, answers, tool calls and results by guards and gate. Thread- and task-safe.
 
@@ -275,7 +298,7 @@ class Enforcer:
             described = (describe or self._describe)(name, values)
             request = self._request(described, "tool_call", context)
             result: CheckResult = yield from self._decide(
-                *(Surface.TOOL_CALL, request, findings, context), grants=granted, accepted=accepted
+                Surface.TOOL_CALL, request, findings, context, grants=granted, accepted=accepted
             )
             if not result.allowed and run is not None:
                 # Record the refused call as failed without a result, so that repeating it counts
@@ -455,11 +478,17 @@ class Enforcer:
             # INVARIANT: accepted constraints lift no finding of a guard.
             agreed = () if self._block(findings) else (*self._accepted, *accepted)
             record = yield RunGate(
-                *(self.gate, request, tuple(findings), (*grants, *granted), agreed),
+                self.gate,
+                request,
+                tuple(findings),
+                (*grants, *granted),
+                agreed,
                 tenant=context.tenant or self._tenant,
             )
         return build_result(
-            *(surface, findings, record),
+            surface,
+            findings,
+            record,
             registry=self.registry,
             locale=self.locale,
             native_refusal=native_refusal,

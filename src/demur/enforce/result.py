@@ -264,7 +264,8 @@ def build_refusal(
         public = {key: value for key, value in finding.evidence.items() if key not in _QUOTES}
         evidence = {**evidence, **public}
     return Refusal.from_code(
-        *(code, detail),
+        code,
+        detail,
         evidence=evidence,
         surface=surface,
         decision_id=decision_id,

@@ -458,7 +458,11 @@ class LocalServerTarget:
         """Start the process; return its address, or its output if it failed."""
         words = ("--persona", self._options.persona, "--latency-ms", str(self._options.latency_ms))
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", _SERVER_MODULE, "--with-stdin", *words),
+            sys.executable,
+            "-m",
+            _SERVER_MODULE,
+            "--with-stdin",
+            *words,
             stdin=PIPE,
             stdout=PIPE,
             start_new_session=sys.platform != "win32",

@@ -200,7 +200,10 @@ MAX_TEXT_LENGTH = 8_000
 REMOVED_MARK = "[removed]"
 
 _SECRET_FINDERS = (
-    *(FORMATTED_SECRETS, PRIVATE_KEYS, ASSIGNED_SECRETS, LOOSE_SECRETS),
+    FORMATTED_SECRETS,
+    PRIVATE_KEYS,
+    ASSIGNED_SECRETS,
+    LOOSE_SECRETS,
     personal_data_search(Action.WARN),
 )
 # Email addresses, and numbers long enough to be a phone or account number.

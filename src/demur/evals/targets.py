@@ -167,8 +167,13 @@ def _make_answer(
 
 
 TARGET_FORMS = (
-    *("http://…", "python:MODULE:FUNCTION", "command:…", "recorded:FILE"),
-    *("guards", "policy:FILE", "demur-testing-server"),
+    "http://…",
+    "python:MODULE:FUNCTION",
+    "command:…",
+    "recorded:FILE",
+    "guards",
+    "policy:FILE",
+    "demur-testing-server",
 )
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
 

@@ -33,11 +33,33 @@ if TYPE_CHECKING:
     )
     from demur.gate.redaction import PROFILES, RedactionProfile
 
-__all__ = ["PROFILES", "Activation", "Config", "Gate", "GuardPipeline", "GuardReport", "GuardStep"]
-__all__ += ["GuardThresholds", "GuardrailMonitor", "Limiter", "LimiterUnavailableError"]
-__all__ += ["LocalLimiter", "Monitor", "RateGuard", "RateRequest", "RedactionProfile", "Sink"]
-__all__ += ["close_gates", "decide", "find_config", "load_config", "open_configured_store"]
-__all__ += ["open_gate", "open_limiter", "standard_pipeline"]
+__all__ = [
+    "PROFILES",
+    "Activation",
+    "Config",
+    "Gate",
+    "GuardPipeline",
+    "GuardReport",
+    "GuardStep",
+    "GuardThresholds",
+    "GuardrailMonitor",
+    "Limiter",
+    "LimiterUnavailableError",
+    "LocalLimiter",
+    "Monitor",
+    "RateGuard",
+    "RateRequest",
+    "RedactionProfile",
+    "Sink",
+    "close_gates",
+    "decide",
+    "find_config",
+    "load_config",
+    "open_configured_store",
+    "open_gate",
+    "open_limiter",
+    "standard_pipeline",
+]
 
 _HOMES = {
     "demur.gate.config": (

@@ -261,20 +261,20 @@ def _check_signals(signals: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_record(
-    store: Store | None, decision_id: str, tenant: str | None
+    store: Store | None, decision_id: str, tenant: str | None, *, where: str = "decision_id"
 ) -> tuple[Store, DecisionRecord]:
-    """Return the store and the decision of that id in it.
+    """Return the store and the decision of that id in it; `where` names the argument in errors.
 
     Raises:
         InputError: There is no such decision, or it is another tenant's.
         StorageError: The store cannot be read, or what it holds was changed.
     """
     if store is None:
-        raise InputError("without a store there are no earlier decisions", where="continues")
+        raise InputError("this gate has no store, so it has no earlier decisions", where=where)
     record = store.get(decision_id)
     # Do not reveal that another tenant's decision exists.
     if record is None or (tenant is not None and record.tenant != tenant):
-        raise InputError(f"there is no decision `{decision_id}`", where="continues")
+        raise InputError(f"there is no decision `{decision_id}`", where=where)
     if not record.seal_holds:
         raise StorageError("the sealed part is not what was decided on", where=decision_id)
     return store, record
@@ -283,7 +283,7 @@ def require_record(
 def attach_history(
     store: Store | None, prepared: PreparedRequest, max_attempts: int
 ) -> PreparedRequest:
-    """Return the request with its place in the chain of attempts, and the grants of that chain.
+    """Return the request with its position among its attempts, and the grants of earlier ones.
 
     Attempts are counted over the whole family, so that continuing the first decision
     again and again gains nothing.
@@ -294,7 +294,8 @@ def attach_history(
     if prepared.request.continues is None:
         first = RequestAttempt(attempts_left=max_attempts > 1)
         return prepared if first == prepared.attempt else replace(prepared, attempt=first)
-    known_store, before = require_record(store, prepared.request.continues, prepared.tenant)
+    continued = prepared.request.continues
+    known_store, before = require_record(store, continued, prepared.tenant, where="continues")
     personal = before.personal
     if personal is None:
         raise InputError("the decision was erased and cannot be continued", where="continues")

@@ -58,8 +58,12 @@ _MAX_NAMED_LENGTH = 20_000
 # A record has columns for these fields, so they cannot be removed.
 _NEEDED = ("action.type", "continues", "request_id", "subject.id", "subject.type", "tenant.id")
 _KEPT = {
-    *(*_NEEDED, "action.amount.currency", "action.amount.value", "schema_version"),
-    *("policy.policy_id", "policy.policy_version"),
+    *_NEEDED,
+    "action.amount.currency",
+    "action.amount.value",
+    "schema_version",
+    "policy.policy_id",
+    "policy.policy_version",
 }
 _PARTS = (Action, PolicyPin, Subject, Tenant)
 _SCHEMA_WORDS = {
@@ -90,8 +94,12 @@ DEFAULT_PROFILE = RedactionProfile("default")
 STRICT_PROFILE = RedactionProfile(
     "strict",
     paths=(
-        *("action.intent", "context.inline", "evidence"),
-        *("extensions", "subject.ip", "subject.user_agent"),
+        "action.intent",
+        "context.inline",
+        "evidence",
+        "extensions",
+        "subject.ip",
+        "subject.user_agent",
     ),
     details=True,
 )

@@ -215,22 +215,43 @@ def _is_clear(left: str) -> bool:
 
 SURFACE = Surface.INPUT
 CODES: tuple[str, ...] = (
-    *(ReasonCode.CONTENT_ADVICE, ReasonCode.CONTENT_CBRN, ReasonCode.CONTENT_CRIME),
-    *(ReasonCode.CONTENT_CSAE, ReasonCode.CONTENT_CYBER, ReasonCode.CONTENT_DANGEROUS),
-    *(ReasonCode.CONTENT_DEFAMATION, ReasonCode.CONTENT_ELECTION, ReasonCode.CONTENT_FRAUD),
-    *(ReasonCode.CONTENT_HARASSMENT, ReasonCode.CONTENT_HATE, ReasonCode.CONTENT_MISINFORMATION),
-    *(ReasonCode.CONTENT_PRIVACY, ReasonCode.CONTENT_PROFANITY, ReasonCode.CONTENT_SELF_HARM),
-    *(ReasonCode.CONTENT_SEXUAL, ReasonCode.CONTENT_SOCIAL_ENGINEERING),
-    *(ReasonCode.CONTENT_VIOLENCE, ReasonCode.CONTENT_WEAPONS, ReasonCode.CONTEXT_INJECTION),
-    *(ReasonCode.CRISIS_ESCALATION, ReasonCode.JAILBREAK_WRAPPER, ReasonCode.OBJECTIVE_MALICIOUS),
-    *(ReasonCode.OBJECTIVE_UNCLEAR, ReasonCode.PII_DETECTED, ReasonCode.PROMPT_LEAK),
-    *(ReasonCode.REASONING_EXTRACTION, ReasonCode.SAFETY_EVASION),
+    ReasonCode.CONTENT_ADVICE,
+    ReasonCode.CONTENT_CBRN,
+    ReasonCode.CONTENT_CRIME,
+    ReasonCode.CONTENT_CSAE,
+    ReasonCode.CONTENT_CYBER,
+    ReasonCode.CONTENT_DANGEROUS,
+    ReasonCode.CONTENT_DEFAMATION,
+    ReasonCode.CONTENT_ELECTION,
+    ReasonCode.CONTENT_FRAUD,
+    ReasonCode.CONTENT_HARASSMENT,
+    ReasonCode.CONTENT_HATE,
+    ReasonCode.CONTENT_MISINFORMATION,
+    ReasonCode.CONTENT_PRIVACY,
+    ReasonCode.CONTENT_PROFANITY,
+    ReasonCode.CONTENT_SELF_HARM,
+    ReasonCode.CONTENT_SEXUAL,
+    ReasonCode.CONTENT_SOCIAL_ENGINEERING,
+    ReasonCode.CONTENT_VIOLENCE,
+    ReasonCode.CONTENT_WEAPONS,
+    ReasonCode.CONTEXT_INJECTION,
+    ReasonCode.CRISIS_ESCALATION,
+    ReasonCode.JAILBREAK_WRAPPER,
+    ReasonCode.OBJECTIVE_MALICIOUS,
+    ReasonCode.OBJECTIVE_UNCLEAR,
+    ReasonCode.PII_DETECTED,
+    ReasonCode.PROMPT_LEAK,
+    ReasonCode.REASONING_EXTRACTION,
+    ReasonCode.SAFETY_EVASION,
 )
 # Phrases of these codes can be mentioned without being used.
 _MENTIONABLE = frozenset(
     {
-        *(ReasonCode.CONTEXT_INJECTION, ReasonCode.JAILBREAK_WRAPPER, ReasonCode.PROMPT_LEAK),
-        *(ReasonCode.REASONING_EXTRACTION, ReasonCode.SAFETY_EVASION),
+        ReasonCode.CONTEXT_INJECTION,
+        ReasonCode.JAILBREAK_WRAPPER,
+        ReasonCode.PROMPT_LEAK,
+        ReasonCode.REASONING_EXTRACTION,
+        ReasonCode.SAFETY_EVASION,
     }
 )
 _MAX_EXCERPT = 120

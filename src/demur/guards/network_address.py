@@ -24,8 +24,15 @@ _IPV4_PART = re.compile(r"0x[0-9a-f]{1,16}|[0-9]{1,20}", re.ASCII)
 _BARE = re.compile("\\[?[0-9A-Za-z_.:\\-%\u0080-\U0010ffff]{1,260}\\]?(?::[0-9]{1,5})?")
 _MAX_BARE = 280
 _METADATA_ADDRESSES = (
-    *("169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200"),
-    *("168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"),
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.170.23",
+    "100.100.100.200",
+    "168.63.129.16",
+    "192.0.0.192",
+    "fd00:ec2::254",
+    "fd00:ec2::23",
+    "fd20:ce::254",
 )
 _METADATA = frozenset(map(ip_address, _METADATA_ADDRESSES))
 _METADATA_NAMES = ("metadata.google.internal", "metadata.goog", "instance-data.ec2.internal")

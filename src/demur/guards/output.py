@@ -271,12 +271,22 @@ class OutputScanner:
 
 SURFACE = Surface.OUTPUT
 CODES: tuple[str, ...] = (
-    *(ReasonCode.OUTPUT_FORBIDDEN, ReasonCode.SECRET_LEAK, ReasonCode.PII_DETECTED),
-    *(ReasonCode.PROMPT_LEAK, ReasonCode.CONTENT_PRIVACY, ReasonCode.CONTENT_WEAPONS),
-    *(ReasonCode.CONTENT_CBRN, ReasonCode.CONTENT_CYBER, ReasonCode.CONTENT_CRIME),
-    *(ReasonCode.CONTENT_FRAUD, ReasonCode.CONTENT_SOCIAL_ENGINEERING),
-    *(ReasonCode.CONTENT_SELF_HARM, ReasonCode.CONTENT_CSAE, ReasonCode.CONTENT_VIOLENCE),
-    *(ReasonCode.CONTENT_HATE, ReasonCode.CONTENT_HARASSMENT),
+    ReasonCode.OUTPUT_FORBIDDEN,
+    ReasonCode.SECRET_LEAK,
+    ReasonCode.PII_DETECTED,
+    ReasonCode.PROMPT_LEAK,
+    ReasonCode.CONTENT_PRIVACY,
+    ReasonCode.CONTENT_WEAPONS,
+    ReasonCode.CONTENT_CBRN,
+    ReasonCode.CONTENT_CYBER,
+    ReasonCode.CONTENT_CRIME,
+    ReasonCode.CONTENT_FRAUD,
+    ReasonCode.CONTENT_SOCIAL_ENGINEERING,
+    ReasonCode.CONTENT_SELF_HARM,
+    ReasonCode.CONTENT_CSAE,
+    ReasonCode.CONTENT_VIOLENCE,
+    ReasonCode.CONTENT_HATE,
+    ReasonCode.CONTENT_HARASSMENT,
 )
 
 

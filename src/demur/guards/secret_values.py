@@ -145,8 +145,17 @@ _MAX_VALUE = 200
 _OPERATOR = re.compile(r"[=:]")
 _PROSE = " is "
 _NAMES = (
-    *("password", "passwd", "passphrase", "passcode", "pwd", "secret", "token", "authorization"),
-    *("credential", "credentials", "connectionstring"),
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pwd",
+    "secret",
+    "token",
+    "authorization",
+    "credential",
+    "credentials",
+    "connectionstring",
     *(f"{word}key" for word in ("api", "access", "secret", "private", "signing", "encryption")),
     *(f"{word}key" for word in ("account", "auth", "master")),
 )

@@ -163,8 +163,15 @@ _MAX_STEPS = 20_000
 _MAX_SCHEMA_DEPTH = 120
 _SHOWN = 5
 _NOT_JUDGED = (
-    *("contains", "dependencies", "dependentRequired", "dependentSchemas", "if", "propertyNames"),
-    *("unevaluatedItems", "unevaluatedProperties", "$dynamicRef"),
+    "contains",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "if",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "$dynamicRef",
 )
 
 

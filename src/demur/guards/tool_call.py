@@ -166,9 +166,14 @@ def _public_hosts(parts: list[ArgumentPart]) -> Iterator[str]:
 
 SURFACE = Surface.TOOL_CALL
 CODES = (
-    *(ReasonCode.CONTEXT_INJECTION, ReasonCode.CONTEXT_MISSING, ReasonCode.DESTRUCTIVE_ACTION),
-    *(ReasonCode.EGRESS_DENIED, ReasonCode.EXFILTRATION_RISK, ReasonCode.SECRET_LEAK),
-    *(ReasonCode.TOOL_NOT_ALLOWED, ReasonCode.UNVERIFIED_TOOL),
+    ReasonCode.CONTEXT_INJECTION,
+    ReasonCode.CONTEXT_MISSING,
+    ReasonCode.DESTRUCTIVE_ACTION,
+    ReasonCode.EGRESS_DENIED,
+    ReasonCode.EXFILTRATION_RISK,
+    ReasonCode.SECRET_LEAK,
+    ReasonCode.TOOL_NOT_ALLOWED,
+    ReasonCode.UNVERIFIED_TOOL,
 )
 
 _MAX_VIOLATIONS = 20

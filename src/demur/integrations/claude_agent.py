@@ -87,8 +87,16 @@ except ImportError as error:
 _FRAMEWORK = "claude-agent-sdk"
 # The SDK's type does not name the last three events, but its CLI asks callbacks at them as well.
 _EVENTS = (
-    *("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit"),
-    *("PreCompact", "Stop", "SubagentStop", "SessionStart", "PostCompact", "PostToolBatch"),
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "UserPromptSubmit",
+    "PreCompact",
+    "Stop",
+    "SubagentStop",
+    "SessionStart",
+    "PostCompact",
+    "PostToolBatch",
 )
 # The share of the timeout after which demur refuses, before the CLI gives the hook up.
 _TIMEOUT_SHARE = 0.8

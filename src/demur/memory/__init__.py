@@ -16,9 +16,22 @@ if TYPE_CHECKING:
         recall_similar,
     )
 
-__all__ = ["ActionOutcome", "EmbeddingProjection", "Experience", "HashedProjection"]
-__all__ += ["MemoryAdjustment", "MemoryHits", "MemoryIndex", "MemorySettings", "Projection"]
-__all__ += ["Recall", "Vector", "apply_memory", "cosine_score", "recall_similar"]
+__all__ = [
+    "ActionOutcome",
+    "EmbeddingProjection",
+    "Experience",
+    "HashedProjection",
+    "MemoryAdjustment",
+    "MemoryHits",
+    "MemoryIndex",
+    "MemorySettings",
+    "Projection",
+    "Recall",
+    "Vector",
+    "apply_memory",
+    "cosine_score",
+    "recall_similar",
+]
 
 _HOMES = {
     "demur.memory.experience": "ActionOutcome Experience Vector cosine_score",

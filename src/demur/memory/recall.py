@@ -87,8 +87,11 @@ def _check_count(name: str, value: object, maximum: int) -> None:
 
 # The signals of a recall that a record keeps for replays.
 SIGNALS = (
-    *("failure_similarity", "grave_failure_score", "memory_exact"),
-    *("success_similarity", "uncertainty_score"),
+    "failure_similarity",
+    "grave_failure_score",
+    "memory_exact",
+    "success_similarity",
+    "uncertainty_score",
 )
 
 

@@ -12,9 +12,23 @@ if TYPE_CHECKING:
     from demur.model.record import DecisionRecord, Explanation
     from demur.model.refusal import Refusal, RefusalSource
 
-__all__ = ["Action", "Decision", "DecisionRecord", "Explanation", "Finding", "Grant", "HelpSource"]
-__all__ += ["IgnoredGrant", "NextStep", "Refusal", "RefusalSource", "RequiredChange", "ResetScope"]
-__all__ += ["Span", "next_step"]
+__all__ = [
+    "Action",
+    "Decision",
+    "DecisionRecord",
+    "Explanation",
+    "Finding",
+    "Grant",
+    "HelpSource",
+    "IgnoredGrant",
+    "NextStep",
+    "Refusal",
+    "RefusalSource",
+    "RequiredChange",
+    "ResetScope",
+    "Span",
+    "next_step",
+]
 
 _HOMES = {
     "demur.model.decision": "Decision IgnoredGrant",

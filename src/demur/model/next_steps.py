@@ -84,21 +84,31 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
         False, RequiredChange.NOTHING, None, "Do not send it again"
     ),
     Advice.CHANGE_REQUEST: _AdviceMeaning(
-        *(True, RequiredChange.REQUEST, None),
+        True,
+        RequiredChange.REQUEST,
+        None,
         "Ask for something else, not for the same in other words",
     ),
     Advice.PROVIDE_CONTEXT: _AdviceMeaning(
-        *(True, RequiredChange.CONTEXT, HelpSource.USER, "Supply {} and send it again"),
+        True,
+        RequiredChange.CONTEXT,
+        HelpSource.USER,
+        "Supply {} and send it again",
         needs="missing",
         otherwise="what is missing",
     ),
     Advice.ACCEPT_CONSTRAINTS: _AdviceMeaning(
-        *(True, RequiredChange.CONSTRAINTS, HelpSource.USER, "Accept {} and send it again"),
+        True,
+        RequiredChange.CONSTRAINTS,
+        HelpSource.USER,
+        "Accept {} and send it again",
         needs="constraints",
         otherwise="the limits that are offered",
     ),
     Advice.REQUEST_APPROVAL: _AdviceMeaning(
-        *(True, RequiredChange.APPROVAL, HelpSource.APPROVER),
+        True,
+        RequiredChange.APPROVAL,
+        HelpSource.APPROVER,
         "Have it approved by {} and send it again",
         needs="approver",
         otherwise="someone who may decide it",
@@ -107,7 +117,9 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
         True, RequiredChange.NOTHING, None, "Wait {} and send it again unchanged"
     ),
     Advice.RESET_CONTEXT: _AdviceMeaning(
-        *(True, RequiredChange.START, None),
+        True,
+        RequiredChange.START,
+        None,
         "Drop the context that carries the problem and start clean",
     ),
     Advice.USE_OTHER_MODEL: _AdviceMeaning(

@@ -184,7 +184,8 @@ def tighten_to_registry(refusal: Refusal, *, registry: Registry | None = None) -
     # INVARIANT: a refusal with a known code is never looser than the registry.
     facts = {
         "refusal_class": max(
-            *(refusal.refusal_class, entry.refusal_class),
+            refusal.refusal_class,
+            entry.refusal_class,
             key=lambda kind: 0 if kind is None else kind.strictness,
         ),
         # Only a plain stop replaces the registry's advice.

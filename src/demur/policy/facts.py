@@ -147,8 +147,17 @@ UNUSABLE: Final = _FactMarker("UNUSABLE")
 
 # The fields of a request, so that loading a policy finds a mistyped path.
 ROOTS = (
-    *("action", "context", "context_ref", "continues", "evidence", "extensions", "findings"),
-    *("request_id", "subject", "tenant", "trace"),
+    "action",
+    "context",
+    "context_ref",
+    "continues",
+    "evidence",
+    "extensions",
+    "findings",
+    "request_id",
+    "subject",
+    "tenant",
+    "trace",
 )
 SHORTCUTS = {"action_type": "action.type", "amount_currency": "action.amount.currency"}
 FINDING_FACTS = ("findings.codes", "findings.surfaces", "findings.count")

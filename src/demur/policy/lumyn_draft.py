@@ -49,8 +49,19 @@ class ImportLevel(StrEnum):
 
 # Error: something was left out. Warning: it decides or reports differently. Note: no change.
 _WARNINGS = (
-    *("code-class", "code-left-out", "code-replaced", "ignored-key", "mode", "never-matched"),
-    *("on-trial", "precedence", "rates", "renamed-rule", "unequal", "verdict", "words-left-out"),
+    "code-class",
+    "code-left-out",
+    "code-replaced",
+    "ignored-key",
+    "mode",
+    "never-matched",
+    "on-trial",
+    "precedence",
+    "rates",
+    "renamed-rule",
+    "unequal",
+    "verdict",
+    "words-left-out",
 )
 _NOTES = ("code-renamed", "evidence-needed", "kinds", "moved", "never-read")
 DIAGNOSTIC_LEVELS = {

@@ -15,8 +15,15 @@ _SYSTEM = "claude_code"
 _IN_VAIN = frozenset({"PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop", "Notification"})
 _HOOK_OUTPUT = frozenset(
     {
-        *("continue", "continue_", "stopReason", "suppressOutput", "systemMessage"),
-        *("decision", "reason", "hookSpecificOutput", "terminalSequence"),
+        "continue",
+        "continue_",
+        "stopReason",
+        "suppressOutput",
+        "systemMessage",
+        "decision",
+        "reason",
+        "hookSpecificOutput",
+        "terminalSequence",
     }
 )
 _SURFACES = {

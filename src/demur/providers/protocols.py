@@ -34,8 +34,10 @@ def _refusal_words(body: Node) -> Iterator[Node]:
 _MCP = "mcp"
 _ERRORS = ("McpError", "MCPError", "UrlElicitationRequiredError")
 _ELICITATIONS = (
-    *("ElicitResult", "AcceptedElicitation"),
-    *("DeclinedElicitation", "CancelledElicitation"),
+    "ElicitResult",
+    "AcceptedElicitation",
+    "DeclinedElicitation",
+    "CancelledElicitation",
 )
 _ELICITED = frozenset({"action", "content", "data", "_meta", "meta", "resultType", "result_type"})
 

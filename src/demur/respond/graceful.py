@@ -36,8 +36,18 @@ from demur.respond.template_file import builtin_templates
 from demur.respond.words import GracefulRefusal, RewordResult, compose_words
 
 _FOR_PEOPLE = (
-    *("text", "acknowledgment", "boundary", "reason", "alternatives", "engagement"),
-    *("what_can_be_done_now", "how_to_proceed", "missing", "constraints", "resources", "locale"),
+    "text",
+    "acknowledgment",
+    "boundary",
+    "reason",
+    "alternatives",
+    "engagement",
+    "what_can_be_done_now",
+    "how_to_proceed",
+    "missing",
+    "constraints",
+    "resources",
+    "locale",
 )
 _RECOVERY = ("what_can_be_done_now", "how_to_proceed", "next_step")
 _OF_DECISIONS = ("verdict", "reason_codes", "reason", *_RECOVERY)

@@ -122,8 +122,11 @@ def number_parameter(name: str, description: str, maximum: int) -> QueryField:
 TENANT_PARAMETER = QueryField("tenant", "Only this tenant, for a key of all tenants.")
 _JSON = "application/json"
 _LOG_TYPES = (
-    *("text/plain", "application/octet-stream", "application/gzip"),
-    *("application/zstd", "application/x-ndjson"),
+    "text/plain",
+    "application/octet-stream",
+    "application/gzip",
+    "application/zstd",
+    "application/x-ndjson",
 )
 
 

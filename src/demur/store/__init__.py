@@ -20,10 +20,27 @@ if TYPE_CHECKING:
         verify_chain,
     )
 
-__all__ = ["ApiKey", "Backend", "ChainBreak", "ChainHead", "ChainVerification", "DecisionRecord"]
-__all__ += ["Label", "RecordFilter", "Snapshot", "Spool", "StorageError", "Store", "StoredRecord"]
-__all__ += ["Tallies", "UnavailableError", "heads_document", "open_store", "read_heads"]
-__all__ += ["verify_chain"]
+__all__ = [
+    "ApiKey",
+    "Backend",
+    "ChainBreak",
+    "ChainHead",
+    "ChainVerification",
+    "DecisionRecord",
+    "Label",
+    "RecordFilter",
+    "Snapshot",
+    "Spool",
+    "StorageError",
+    "Store",
+    "StoredRecord",
+    "Tallies",
+    "UnavailableError",
+    "heads_document",
+    "open_store",
+    "read_heads",
+    "verify_chain",
+]
 
 _HOMES = {
     "demur.model.record": "DecisionRecord",

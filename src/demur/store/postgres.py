@@ -40,8 +40,11 @@ Durability = Literal["full", "normal"]
 _READERS = 4
 # Errors about one row; all others mean that the database cannot be used.
 _ABOUT_A_ROW = (
-    *(psycopg.DataError, psycopg.IntegrityError, ProgramLimitExceeded),
-    *(OverflowError, UnicodeError),
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    ProgramLimitExceeded,
+    OverflowError,
+    UnicodeError,
 )
 # A server default of `off` would break the promise of `full`; stricter defaults stay.
 _CONFIGURE = """

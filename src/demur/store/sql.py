@@ -401,8 +401,11 @@ class Backend(ABC):
             ("decision", "verdict", "decision_output", "COALESCE(refusal_class, '')", "", ""),
             ("reason", dialect.code, "verdict", "''", dialect.codes, ""),
             (
-                *("finding", f"COALESCE({finding} ->> 'surface', '')", f"{finding} ->> 'code'"),
-                *(f"COALESCE({finding} ->> 'action', 'block')", dialect.findings),
+                "finding",
+                f"COALESCE({finding} ->> 'surface', '')",
+                f"{finding} ->> 'code'",
+                f"COALESCE({finding} ->> 'action', 'block')",
+                dialect.findings,
                 "AND sealed IS NOT NULL",
             ),
         )

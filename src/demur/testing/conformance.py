@@ -38,8 +38,12 @@ from demur.testing.scenarios import (
 SCENARIO_POLICY = Path(__file__).with_name("scenario_policy.yaml").read_text(encoding="utf-8")
 
 _SURFACES = (
-    *(Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL),
-    *(Surface.CODE_EXECUTION, Surface.TOOL_LOOP, Surface.TOOL_RESULT),
+    Surface.INPUT,
+    Surface.OUTPUT,
+    Surface.TOOL_CALL,
+    Surface.CODE_EXECUTION,
+    Surface.TOOL_LOOP,
+    Surface.TOOL_RESULT,
 )
 _SLOW_GUARD_S = 0.2
 _GUARD_TIMEOUT_S = 0.02

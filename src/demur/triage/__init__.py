@@ -37,8 +37,11 @@ __all__ = [
 
 _HOMES = {
     "demur.triage.cluster": (
-        *("counts_from_table", "scan_batch", "to_table"),
-        *("triage_dataframe", "triage_on_cluster"),
+        "counts_from_table",
+        "scan_batch",
+        "to_table",
+        "triage_dataframe",
+        "triage_on_cluster",
     ),
     "demur.triage.counts": ("RefusalCounts", "TriageOptions", "merge_counts"),
     "demur.triage.inputs": ("follow_logs",),

@@ -176,12 +176,29 @@ def _time_or_none(make: Callable[[], datetime]) -> datetime | None:
 
 
 MESSAGE_FIELDS = (
-    *("message", "msg", "log", "event", "MESSAGE", "@message", "textPayload"),
-    *("jsonPayload.message", "fields.message"),
+    "message",
+    "msg",
+    "log",
+    "event",
+    "MESSAGE",
+    "@message",
+    "textPayload",
+    "jsonPayload.message",
+    "fields.message",
 )
 TIME_FIELDS = (
-    *("ts", "time", "timestamp", "@timestamp", "created_at", "asctime", "datetime", "date"),
-    *("@t", "t", "eventTime", "__REALTIME_TIMESTAMP"),
+    "ts",
+    "time",
+    "timestamp",
+    "@timestamp",
+    "created_at",
+    "asctime",
+    "datetime",
+    "date",
+    "@t",
+    "t",
+    "eventTime",
+    "__REALTIME_TIMESTAMP",
 )
 _SURFACE_FIELDS = ("surface", "refusal_surface", "refusal.surface")
 _SURFACES = frozenset(map(str, Surface))

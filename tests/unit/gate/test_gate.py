@@ -130,9 +130,9 @@ def test_without_a_store_it_is_decided_all_the_same() -> None:
     assert record.verdict is Verdict.ESCALATE
     assert [one.verdict for one in many] == [Verdict.ALLOW, Verdict.ESCALATE]
     assert later.chain is None
-    with pytest.raises(InputError, match="without a store"):
+    with pytest.raises(InputError, match="has no store"):
         gate.resolve(record.decision_id)
-    with pytest.raises(InputError, match="without a store"):
+    with pytest.raises(InputError, match="has no store"):
         gate.decide(refund(continues=record.decision_id))
     assert gate.forget(["x"]) == 0
 

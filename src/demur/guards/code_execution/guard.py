@@ -56,8 +56,14 @@ _PYTHON = re.compile(
     r"|[\w\])]\s*\(|^[ \t]*\w+[ \t]*=\s"
 )
 _PYTHON_NODES = (
-    *(ast.Call, ast.Import, ast.ImportFrom, ast.For, ast.With),
-    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+    ast.Call,
+    ast.Import,
+    ast.ImportFrom,
+    ast.For,
+    ast.With,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
 )
 _POWERSHELL = re.compile(
     r"(?i)\$env:|\b(?:get|set|new|add|remove|invoke|start|stop|import|out|write|test|clear|copy|enable|disable"

@@ -20,8 +20,13 @@ from demur.model.finding import Action
 from demur.source.reading import YAML_LOADER
 
 _FAILURES = (
-    *(ValueError, TypeError, AttributeError, KeyError, OverflowError),
-    *(yaml.YAMLError, RecursionError),
+    ValueError,
+    TypeError,
+    AttributeError,
+    KeyError,
+    OverflowError,
+    yaml.YAMLError,
+    RecursionError,
 )
 _MAX_VALUES = 20_000
 _MAX_DEPTH = 100

@@ -56,9 +56,26 @@ OPAQUE_BUILTINS = frozenset({"len", "isinstance", "hash", "bool", "print", "id",
 WIPERS = frozenset({"shutil.rmtree", "os.removedirs", "send2trash.send2trash"})
 
 NETWORK = (
-    *("aiohttp", "ftplib", "http.client", "httplib", "httpx", "imaplib", "paramiko", "poplib"),
-    *("pycurl", "requests", "smtplib", "socket", "socketserver", "telnetlib", "urllib.request"),
-    *("urllib2", "urllib3", "websocket", "websockets", "xmlrpc.client"),
+    "aiohttp",
+    "ftplib",
+    "http.client",
+    "httplib",
+    "httpx",
+    "imaplib",
+    "paramiko",
+    "poplib",
+    "pycurl",
+    "requests",
+    "smtplib",
+    "socket",
+    "socketserver",
+    "telnetlib",
+    "urllib.request",
+    "urllib2",
+    "urllib3",
+    "websocket",
+    "websockets",
+    "xmlrpc.client",
 )
 # Functions that stay on this machine or only convert addresses.
 _LOCAL = frozenset({"socket.socketpair", "socket.gethostname", "socket.inet_aton", "socket.ntohs"})

@@ -191,8 +191,8 @@ def _read_pin(path: Path) -> str:
 
 # Other events need no judgement.
 GUARDED_EVENTS = frozenset(
-    {*("PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch")}
-    | {*("UserPromptSubmit", "PostCompact", "Stop", "SubagentStop")}
+    {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch"}
+    | {"UserPromptSubmit", "PostCompact", "Stop", "SubagentStop"}
 )
 
 

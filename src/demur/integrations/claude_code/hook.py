@@ -24,8 +24,8 @@ from demur.model.grant import Grant
 _MCP_PREFIX = "mcp__"
 # Known members that are not content. A later Claude Code may add or rename members.
 _KNOWN_MEMBERS = frozenset(
-    {*("hook_event_name", "session_id", "transcript_path", "cwd", "permission_mode", "effort")}
-    | {*("agent_id", "agent_type", "tool_name", "tool_input", "tool_use_id", "duration_ms")}
+    {"hook_event_name", "session_id", "transcript_path", "cwd", "permission_mode", "effort"}
+    | {"agent_id", "agent_type", "tool_name", "tool_input", "tool_use_id", "duration_ms"}
 )
 _NAME_SEPARATORS = re.compile(r"[^A-Za-z0-9_-]")
 

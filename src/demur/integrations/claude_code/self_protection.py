@@ -174,13 +174,42 @@ _SUBSTITUTION = re.compile(r"`|\$\(|[<>]\(")
 _SED_PRINT = re.compile(r"[\d,$]+p")
 _READING_PROGRAMS = frozenset(
     {
-        *("cat", "bat", "head", "tail", "less", "more", "nl", "wc", "file", "stat", "ls", "tree"),
-        *("grep", "egrep", "fgrep", "rg", "jq", "diff", "cmp", "md5sum", "sha256sum", "pwd", "cd"),
-        *("echo", "printf", "test", "[", "true", "realpath", "readlink", "basename", "dirname"),
+        "cat",
+        "bat",
+        "head",
+        "tail",
+        "less",
+        "more",
+        "nl",
+        "wc",
+        "file",
+        "stat",
+        "ls",
+        "tree",
+        "grep",
+        "egrep",
+        "fgrep",
+        "rg",
+        "jq",
+        "diff",
+        "cmp",
+        "md5sum",
+        "sha256sum",
+        "pwd",
+        "cd",
+        "echo",
+        "printf",
+        "test",
+        "[",
+        "true",
+        "realpath",
+        "readlink",
+        "basename",
+        "dirname",
     }
 )
 _SAFE_GIT_COMMANDS = frozenset(
-    {*("add", "blame", "commit", "diff", "grep", "log", "ls-files", "show", "status")}
+    {"add", "blame", "commit", "diff", "grep", "log", "ls-files", "show", "status"}
 )
 _FIND_ACTIONS = ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprintf", "-fls")
 
@@ -255,14 +284,14 @@ _WRITING_TOOLS = {
     "NotebookEdit": ("notebook_path",),
 }
 _READING_TOOLS = frozenset(
-    {*("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch")}
+    {"Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch"}
 )
 _READ_NAME = re.compile(r"(?:read|get|list|search|grep|glob|find|view|show|stat|fetch)(?![a-z])")
 _WRITE_NAME = re.compile(r"write|edit|replace|set|put|update|create|delete|remove|move|save|patch")
 # Arguments that are never paths, even if they look like one.
 _TEXT_ARGUMENTS = frozenset(
-    {*("content", "text", "new_string", "old_string", "new_source", "prompt", "description")}
-    | {*("command", "cmd", "script", "body", "message", "plan", "subject")}
+    {"content", "text", "new_string", "old_string", "new_source", "prompt", "description"}
+    | {"command", "cmd", "script", "body", "message", "plan", "subject"}
 )
 _REMOVING_PROGRAMS = frozenset({"rm", "mv", "rmdir", "unlink", "shred", "rename", "rsync"})
 _HOOK_INSTALL = re.compile(r"demur\S*\s+hook\s+install")

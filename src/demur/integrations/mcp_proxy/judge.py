@@ -35,8 +35,11 @@ FRAMEWORK = "mcp-proxy"
 LISTING_ACTION = "mcp.listing"
 _WARM_UP_TEXT = "ordinary words"
 _SURFACES = (
-    *(Surface.INPUT, Surface.TOOL_CALL, Surface.TOOL_RESULT),
-    *(Surface.RETRIEVAL, Surface.CODE_EXECUTION),
+    Surface.INPUT,
+    Surface.TOOL_CALL,
+    Surface.TOOL_RESULT,
+    Surface.RETRIEVAL,
+    Surface.CODE_EXECUTION,
 )
 
 

@@ -39,9 +39,21 @@ _TURN_FIELDS = ("input", "messages")
 _CONTENT_FIELDS = ("content", "text", "parts")
 # Messages and parts of any other type hold no text, but for example a picture.
 _TEXT_KINDS = (
-    *("text", "input_text", "output_text", "refusal", "thinking"),
-    *("message", "human", "ai", "system", "tool"),
-    *("function", "function_call", "function_call_output", "tool_use", "tool_result"),
+    "text",
+    "input_text",
+    "output_text",
+    "refusal",
+    "thinking",
+    "message",
+    "human",
+    "ai",
+    "system",
+    "tool",
+    "function",
+    "function_call",
+    "function_call_output",
+    "tool_use",
+    "tool_result",
 )
 # Members that identify a message or part, or name its kind: one word each.
 _MARK_FIELDS = ("role", "type", "id", "status", "call_id", "tool_call_id", "tool_use_id")

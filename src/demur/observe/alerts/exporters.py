@@ -112,8 +112,15 @@ def _counter_increase(series: str, window: str) -> str:
 
 # The metrics of demur; in Datadog the namespace replaces the prefix `demur_`.
 DATADOG_METRICS = (
-    *("decisions", "decision_classes", "reasons", "refusals", "storage_unavailable"),
-    *("decision_seconds", "guard_activations", "guard_runs", "guard_seconds"),
+    "decisions",
+    "decision_classes",
+    "reasons",
+    "refusals",
+    "storage_unavailable",
+    "decision_seconds",
+    "guard_activations",
+    "guard_runs",
+    "guard_seconds",
 )
 _DATADOG_SELECTORS = {
     SelectorField.CODE: ("demur.reasons.count", "code"),

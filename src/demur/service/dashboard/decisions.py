@@ -162,8 +162,15 @@ _MAX_ID_LENGTH = 26
 # A subject is stored as `type:id`; people search for the id.
 _SUBJECT_KINDS = ("customer", "user", "agent", "service")
 _SHOWN_FILTERS = (
-    *("verdict", "output", "class", "code", "action"),
-    *("subject", "request_id", "since", "until"),
+    "verdict",
+    "output",
+    "class",
+    "code",
+    "action",
+    "subject",
+    "request_id",
+    "since",
+    "until",
 )
 _FILTER_CHOICES: dict[str, list[str]] = {
     "verdict": [str(word) for word in Verdict],

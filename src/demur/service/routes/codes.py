@@ -9,8 +9,19 @@ from demur.service.problem import invalid_call
 
 _CODE = {"type": "object", "required": ["code", "title", "description"]}
 _FIELDS = (
-    *("code", "title", "description", "effect", "refusal_class", "severity", "advice"),
-    *("retry_scope", "decided", "parent", "surfaces", "stability", "replacement"),
+    "code",
+    "title",
+    "description",
+    "effect",
+    "refusal_class",
+    "severity",
+    "advice",
+    "retry_scope",
+    "decided",
+    "parent",
+    "surfaces",
+    "stability",
+    "replacement",
 )
 CODE_ROUTES = RouteTable()
 
