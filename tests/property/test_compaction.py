@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.property_runs import examples
 
 from demur.errors import InputError, InputTypeError
-from demur.guards import compaction as compaction
+from demur.guards import compaction
 from demur.guards.compaction import Compaction, CompactionConfig, find_new_orders
 from demur.guards.pinning import (
     ContextMessage,

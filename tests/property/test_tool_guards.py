@@ -9,8 +9,7 @@ from support.property_runs import examples
 
 from demur.canonical import canonical_bytes, digest
 from demur.errors import InputError, InputTypeError
-from demur.guards import tool_call as tool_call
-from demur.guards import tool_loop as tool_loop
+from demur.guards import tool_call, tool_loop
 from demur.guards.argument_rules import outside_reason
 from demur.guards.network_address import find_addresses, parse_bare_address
 from demur.guards.sql import find_sweeps

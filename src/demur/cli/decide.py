@@ -382,7 +382,7 @@ def configure_forget(add: Arguments) -> None:
 def run_forget(args: Namespace) -> int:
     """Delete, and print how many; raise if a given id does not exist."""
     if bool(args.ids) == args.expired:
-        raise InputError("give memory ids or --expired, not both")
+        raise InputError("give either memory ids or --expired")
     tenant = args.tenant or DEFAULT_TENANT
     now = format_timestamp(system_clock())
     with open_existing_store(load_settings(args)) as store:

@@ -373,8 +373,8 @@ class PostgresBackend(Backend):
         has_code=":reason_code = ANY(reason_codes)",  # demur: allow dynamic-code - it is SQL
         has_subject="left(subject, 128) = left(:subject, 128) AND subject = :subject",
         hour="""to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')""",
-        code="code",
-        codes=", unnest(reason_codes) AS code",
+        code_value="code",
+        code_rows=", unnest(reason_codes) AS code",
         finding="finding",
         findings=", json_array_elements(sealed -> 'findings') AS finding",
         for_update="FOR UPDATE",

@@ -38,8 +38,8 @@ class Dialect(NamedTuple):
     has_code: str
     has_subject: str
     hour: str
-    code: str
-    codes: str  # a row for each reason code of a record
+    code_value: str
+    code_rows: str  # a row for each reason code of a record
     finding: str
     findings: str  # a row for each finding of a record
     for_update: str
@@ -399,7 +399,7 @@ class Backend(ABC):
         finding = dialect.finding
         kinds = (
             ("decision", "verdict", "decision_output", "COALESCE(refusal_class, '')", "", ""),
-            ("reason", dialect.code, "verdict", "''", dialect.codes, ""),
+            ("reason", dialect.code_value, "verdict", "''", dialect.code_rows, ""),
             (
                 "finding",
                 f"COALESCE({finding} ->> 'surface', '')",

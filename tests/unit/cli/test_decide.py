@@ -631,4 +631,4 @@ def test_forget_takes_either_memory_ids_or_expired(words: tuple[str, ...]) -> No
     ran = demur("forget", *words)
 
     assert ran.status == 1
-    assert "give memory ids or --expired" in ran.err
+    assert "give either memory ids or --expired" in ran.err
