@@ -157,7 +157,7 @@ class MessagesStreamFormat:
             return [EventPortion(event, whole_texts=wholes)]
         ends = event.type in {"message_delta", "message_stop"}
         asks = index in self._calls
-        return [EventPortion(event, part=index, text=_added(event), has_calls=asks, is_last=ends)]
+        return [EventPortion(event, part=index, text=_delta(event), has_calls=asks, is_last=ends)]
 
     def strip_text(self, event: Any) -> Any | None:
         """Return an event without its text."""
@@ -222,7 +222,7 @@ def _is_operator(message: Any) -> bool:
     return get_field(message, "role") == "system"
 
 
-def _added(event: Any) -> str:
+def _delta(event: Any) -> str:
     """Return the text that an event adds to its block."""
     if event.type == "content_block_start":
         return get_field(event.content_block, "text") or ""

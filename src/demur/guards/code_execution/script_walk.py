@@ -346,7 +346,7 @@ class ScriptWalk:
     def _walk_simple(self, node: SimpleCommand, location: Location, stdin: Value) -> Value:
         if self.exhausted:
             return UNKNOWN
-        environment = tuple(self._assigned(node, location))
+        environment = tuple(self._assignments(node, location))
         args = self._expand_args(node.words, location)
         if not args:
             for variable, value in environment:
@@ -381,7 +381,7 @@ class ScriptWalk:
     def _expand_unsplit(self, word: ShellWord, location: Location) -> Arg:
         return expand_unsplit(word, self.state, partial(self._run_substitution, location))
 
-    def _assigned(self, node: SimpleCommand, location: Location) -> Iterator[tuple[str, Value]]:
+    def _assignments(self, node: SimpleCommand, location: Location) -> Iterator[tuple[str, Value]]:
         """Yield the variables that a command assigns, before it or alone."""
         for name, word, append in node.assignments:
             value = self._expand_unsplit(word, location).value
