@@ -46,10 +46,8 @@ _IDLE_S = 3600.0
 _MAX_WAIT_S = 5.0
 _POLL_S = 0.01
 _MAX_INPUT_BYTES = 32_000_000
-_RUN_HOOK_MODULE = "demur.integrations.claude_code.runtime"
 _DAEMON_MODULE = "demur.integrations.claude_code.daemon"
 _RUNTIME_MODULE = "demur.integrations.claude_code.runtime"
-_CONFIG_MODULE = "demur.integrations.claude_code.runtime"
 _STYLE_MODULE = "demur.integrations.claude_code.hook"
 
 
@@ -82,11 +80,11 @@ def run_hook_claude_code(args: Namespace) -> int:
     watch.daemon = True
     watch.start()
     try:
-        ending = _judge_event(args, outcome)
+        answer = _judge_event(args, outcome)
     except BaseException as error:  # noqa: BLE001 - no error may let the action run
         detail = f"the hook failed: {type(error).__name__}"
-        ending = outcome.deny(refusal_line("INTERNAL_ERROR", detail))
-    status = outcome.finish(ending)
+        answer = outcome.deny(refusal_line("INTERNAL_ERROR", detail))
+    status = outcome.finish(answer)
     watch.cancel()
     if outcome.is_cold:
         # Start the daemon only after the answer, because loading both at once would be slower.
@@ -123,12 +121,12 @@ class _HookOutcome:
             else fallback_deny(hook.event, line, hook.members)
         )
 
-    def finish(self, ending: HookExit) -> int:
+    def finish(self, answer: HookExit) -> int:
         """Print the answer, and return its status."""
         if not self._once.acquire(blocking=False):
             # The timeout has already answered, and is about to end the process.
             threading.Event().wait()
-        return _print_answer(ending)
+        return _print_answer(answer)
 
     def give_up(self) -> None:
         """Deny, and end the process at once, because the main thread may hang."""
@@ -137,11 +135,11 @@ class _HookOutcome:
             os._exit(_print_answer(self.deny(line)))
 
 
-def _print_answer(ending: HookExit) -> int:
+def _print_answer(answer: HookExit) -> int:
     """Print an answer, and return its status, or the blocking status if printing fails."""
-    status = ending.status
+    status = answer.status
     try:
-        sys.stdout.write(ending.stdout)
+        sys.stdout.write(answer.stdout)
         sys.stdout.flush()
     except (OSError, ValueError, AttributeError):
         status = BLOCKED
@@ -149,7 +147,7 @@ def _print_answer(ending: HookExit) -> int:
         with suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     with suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(ending.stderr)
+        sys.stderr.write(answer.stderr)
         sys.stderr.flush()
     return status
 
@@ -164,11 +162,11 @@ class _HookPaths(NamedTuple):
 
 def _resolve_paths(args: Namespace) -> _HookPaths:
     named = args.config or os.environ.get("DEMUR_CONFIG")
-    above = os.environ.get("XDG_STATE_HOME")
-    usual = Path(above) if above else Path.home() / ".local" / "state"
+    state_home = os.environ.get("XDG_STATE_HOME")
+    base = Path(state_home) if state_home else Path.home() / ".local" / "state"
     return _HookPaths(
         Path(named).absolute() if named else None,
-        Path(args.state or usual / "demur" / "claude-code").absolute(),
+        Path(args.state or base / "demur" / "claude-code").absolute(),
         os.environ.get("CLAUDE_PROJECT_DIR", ""),
     )
 
@@ -180,15 +178,15 @@ def _judge_event(args: Namespace, outcome: _HookOutcome) -> HookExit:
         return fallback_deny(None, refusal_line("REQUEST_INVALID", detail))
     where = _resolve_paths(args)
     warm = _ask_daemon(args, where, raw) if args.warm and SUPPORTS_DAEMON else None
-    ending = warm or answer_unguarded(raw, args.pin)
+    answer = warm or answer_unguarded(raw, args.pin)
     outcome.is_cold = args.warm and SUPPORTS_DAEMON and warm is None
-    if ending is None and outcome.is_cold and _await_daemon(args, where):
-        ending = _ask_daemon(args, where, raw)
-        outcome.is_cold = ending is None
-    if ending is not None:
-        return ending
-    judged = cast("Callable[..., HookExit]", import_module(_RUN_HOOK_MODULE).run_hook)
-    return judged(raw, _build_config(args, where), where.project, outcome.set_hook)
+    if answer is None and outcome.is_cold and _await_daemon(args, where):
+        answer = _ask_daemon(args, where, raw)
+        outcome.is_cold = answer is None
+    if answer is not None:
+        return answer
+    run_hook = cast("Callable[..., HookExit]", import_module(_RUNTIME_MODULE).run_hook)
+    return run_hook(raw, _build_config(args, where), where.project, outcome.set_hook)
 
 
 def _ask_daemon(args: Namespace, where: _HookPaths, raw: bytes) -> HookExit | None:
@@ -220,10 +218,10 @@ def _daemon_command(args: Namespace, where: _HookPaths) -> list[str]:
 
 
 def _build_config(args: Namespace, where: _HookPaths) -> Any:
-    manner = import_module(_STYLE_MODULE).HookStyle(ask=args.ask, halt=not args.no_halt)
+    style = import_module(_STYLE_MODULE).HookStyle(ask=args.ask, halt=not args.no_halt)
     pins = tuple(str(Path(pin).absolute()) for pin in args.pin)
-    terms = import_module(_CONFIG_MODULE).HookConfig
-    return terms(where.state, where.config, pins, args.tenant, manner)
+    hook_config = import_module(_RUNTIME_MODULE).HookConfig
+    return hook_config(where.state, where.config, pins, args.tenant, style)
 
 
 def _serve_daemon(args: Namespace) -> int:
@@ -232,8 +230,8 @@ def _serve_daemon(args: Namespace) -> int:
     with hold_daemon_lock(path) as first:
         if first:
             serve = cast("Callable[..., None]", import_module(_DAEMON_MODULE).serve_daemon)
-            with import_module(_RUNTIME_MODULE).HookRuntime(_build_config(args, where)) as standing:
+            with import_module(_RUNTIME_MODULE).HookRuntime(_build_config(args, where)) as runtime:
                 # In a thread, so that the daemon answers meanwhile.
-                threading.Thread(target=standing.warm_up, daemon=True).start()
-                serve(path, standing, idle_s=_IDLE_S)
+                threading.Thread(target=runtime.warm_up, daemon=True).start()
+                serve(path, runtime, idle_s=_IDLE_S)
     return 0

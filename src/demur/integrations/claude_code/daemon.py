@@ -86,5 +86,5 @@ class _HookDaemon:
         with line, suppress(OSError, ValueError):
             line.settimeout(_CLIENT_TIMEOUT_S)
             project, _, raw = receive_all(line, _MAX_REQUEST_BYTES).partition(b"\n")
-            ending = run_hook_with(raw, self._judge, str(json.loads(project)))
-            line.sendall(json.dumps(list(ending)).encode())
+            answer = run_hook_with(raw, self._judge, str(json.loads(project)))
+            line.sendall(json.dumps(list(answer)).encode())

@@ -43,7 +43,7 @@ class SampleScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 class _SampleDay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schema_version: str
-    scenes: tuple[SampleScenario, ...]
+    scenarios: tuple[SampleScenario, ...]
     people: tuple[str, ...]
 
 
@@ -109,10 +109,10 @@ def _draw_events(now: datetime, count: int) -> Iterator[_SampleEvent]:
 
 
 def _draw_scenario(day: _SampleDay, hour: int, drawn: float) -> SampleScenario:
-    possible = [scene for scene in day.scenes if scene.hours[0] <= hour < scene.hours[1]]
-    totals = list(accumulate(scene.weight for scene in possible))
+    possible = [one for one in day.scenarios if one.hours[0] <= hour < one.hours[1]]
+    totals = list(accumulate(one.weight for one in possible))
     mark = drawn * totals[-1]
-    return next(scene for scene, total in zip(possible, totals, strict=True) if mark <= total)
+    return next(one for one, total in zip(possible, totals, strict=True) if mark <= total)
 
 
 def _random_numbers(seed: int) -> Iterator[float]:
