@@ -9,6 +9,7 @@ from demur.codes.export_data import refusal_schema, render_sarif
 from demur.codes.markup import GENERATED_COMMENT, markdown_code, markdown_table
 from demur.codes.meaning import VOCABULARIES, Vocabulary
 from demur.codes.registry import Registry
+from demur.model.decision import Outcome
 
 _VOCABULARY_INTRO = (
     "Only [reason codes](codes.md) are open: an organisation may add its own. "
@@ -35,8 +36,15 @@ def index_page(registry: Registry) -> str:
 
 def vocabulary_page() -> str:
     """Return the page in `docs/reference/`: every word and what it means."""
-    sections = (_vocabulary_section(vocabulary) for vocabulary in VOCABULARIES)
+    sections = (_outcome_section(), *map(_vocabulary_section, VOCABULARIES))
     return "\n\n".join((GENERATED_COMMENT, "# Vocabulary", _VOCABULARY_INTRO, *sections)) + "\n"
+
+
+def _outcome_section() -> str:
+    rows = ((markdown_code(outcome), outcome.sentence) for outcome in Outcome)
+    question = "What does a decision mean for a person? It leads every page and every command."
+    table = markdown_table(("Word", "Meaning"), rows)
+    return f"## Outcome\n\n{question}\n\n{table}"
 
 
 def _vocabulary_section(vocabulary: Vocabulary) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from demur.model.decision import Decision, IgnoredGrant
+    from demur.model.decision import Decision, IgnoredGrant, Outcome
     from demur.model.finding import Action, Finding, Span
     from demur.model.grant import Grant
     from demur.model.next_steps import HelpSource, NextStep, RequiredChange, ResetScope, next_step
@@ -22,6 +22,7 @@ __all__ = [
     "HelpSource",
     "IgnoredGrant",
     "NextStep",
+    "Outcome",
     "Refusal",
     "RefusalSource",
     "RequiredChange",
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "demur.model.decision": "Decision IgnoredGrant",
+    "demur.model.decision": "Decision IgnoredGrant Outcome",
     "demur.model.finding": "Action Finding Span",
     "demur.model.grant": "Grant",
     "demur.model.next_steps": "HelpSource NextStep RequiredChange ResetScope next_step",

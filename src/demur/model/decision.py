@@ -1,12 +1,65 @@
 """A decision: verdict, class, output and the way on. An inconsistent one cannot be built."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 import msgspec
 
 from demur.codes.loading import registry_or_core
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InconsistentError
+
+
+class Outcome(StrEnum):
+    """What a decision means for a person: the first thing that every page and command shows."""
+
+    ALLOWED = "allowed"
+    ALLOWED_WITH_LIMITS = "allowed_with_limits"
+    NEEDS_SOMETHING = "needs_something"
+    REFUSED = "refused"
+    COULD_NOT_JUDGE = "could_not_judge"
+
+    @classmethod
+    def from_output(cls, verdict: Verdict, output: DecisionOutput) -> "Outcome":
+        """Return the outcome of a verdict and its output."""
+        # INVARIANT: an outcome allows if and only if the verdict is ALLOW.
+        if verdict is Verdict.ABSTAIN:
+            return cls.COULD_NOT_JUDGE
+        return _OUTCOMES[output]
+
+    @property
+    def allows(self) -> bool:
+        """Whether the action may run."""
+        return self in {Outcome.ALLOWED, Outcome.ALLOWED_WITH_LIMITS}
+
+    @property
+    def label(self) -> str:
+        """The outcome in words, like `needs something`."""
+        return self.replace("_", " ")
+
+    @property
+    def sentence(self) -> str:
+        """One sentence: who must do what next."""
+        return _OUTCOME_SENTENCES[self]
+
+
+_OUTCOMES = {
+    DecisionOutput.ALLOW_EXECUTE: Outcome.ALLOWED,
+    DecisionOutput.ALLOW_CONSTRAINED: Outcome.ALLOWED_WITH_LIMITS,
+    DecisionOutput.NEED_CONTEXT: Outcome.NEEDS_SOMETHING,
+    DecisionOutput.REFUSE_WITH_PATH: Outcome.REFUSED,
+}
+_OUTCOME_SENTENCES = {
+    Outcome.ALLOWED: "The caller may run the action as it is.",
+    Outcome.ALLOWED_WITH_LIMITS: "The caller may run the action within the limits that are named.",
+    Outcome.NEEDS_SOMETHING: (
+        "Nothing runs yet; the caller must supply or accept what is named and ask again."
+    ),
+    Outcome.REFUSED: "Nothing runs, and nobody was asked; the caller must not repeat it unchanged.",
+    Outcome.COULD_NOT_JUDGE: (
+        "Nothing runs; the caller must correct the request, or the operator the fault that is named."
+    ),
+}
 
 
 def decision_output_for(
@@ -111,6 +164,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             for field in _RECOVERY:
                 if not getattr(self, field):
                     raise InconsistentError(f"{expected} without `{field}` is a dead end")
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the decision means, in one word."""
+        return Outcome.from_output(self.verdict, self.decision_output)
 
     def _check_class(self) -> None:
         """Refuse a class that the codes do not have; unknown codes may have any class."""

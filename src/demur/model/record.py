@@ -14,7 +14,7 @@ from msgspec.structs import force_setattr
 from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InputError
-from demur.model.decision import Decision, IgnoredGrant
+from demur.model.decision import Decision, IgnoredGrant, Outcome
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 
@@ -293,6 +293,11 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def may_execute(self) -> bool:
         """Whether the caller may go ahead: allowed, or not bound by the verdict."""
         return self.verdict is Verdict.ALLOW or not self.enforced
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the decision means, in one word; in advisory mode it does not bind."""
+        return Outcome.from_output(self.verdict, self.decision_output)
 
     @property
     def decision(self) -> Decision:

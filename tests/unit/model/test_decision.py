@@ -8,7 +8,7 @@ import pytest
 from demur.classification import make_decision
 from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass, Verdict
 from demur.errors import InconsistentError
-from demur.model.decision import Decision, decision_output_for
+from demur.model.decision import Decision, Outcome, decision_output_for
 
 REFUSED: dict[str, Any] = {
     "verdict": Verdict.DENY,
@@ -131,3 +131,49 @@ def test_the_output_is_allow_if_and_only_if_the_verdict_is_allow() -> None:
 
 def test_the_domain_is_the_whole_domain() -> None:
     assert len(DOMAIN) == 4 * 4 * 2 * 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("verdict", "output", "outcome"),
+    [
+        ("ALLOW", "ALLOW_EXECUTE", Outcome.ALLOWED),
+        ("ALLOW", "ALLOW_CONSTRAINED", Outcome.ALLOWED_WITH_LIMITS),
+        ("ESCALATE", "NEED_CONTEXT", Outcome.NEEDS_SOMETHING),
+        ("DENY", "NEED_CONTEXT", Outcome.NEEDS_SOMETHING),
+        ("ESCALATE", "REFUSE_WITH_PATH", Outcome.REFUSED),
+        ("DENY", "REFUSE_WITH_PATH", Outcome.REFUSED),
+        ("ABSTAIN", "NEED_CONTEXT", Outcome.COULD_NOT_JUDGE),
+        ("ABSTAIN", "REFUSE_WITH_PATH", Outcome.COULD_NOT_JUDGE),
+    ],
+)
+def test_each_verdict_and_output_has_one_outcome(
+    verdict: str, output: str, outcome: Outcome
+) -> None:
+    assert Outcome.from_output(Verdict(verdict), DecisionOutput(output)) is outcome
+
+
+def test_an_outcome_allows_if_and_only_if_the_verdict_is_allow() -> None:
+    """INVARIANT: an outcome allows if and only if the verdict is ALLOW."""
+    for verdict, refusal_class, constraints, missing, left in DOMAIN:
+        if expected(verdict, refusal_class, constraints, missing, left) is None:
+            continue
+        output = decision_output_for(
+            verdict, refusal_class, constraints=constraints, missing=missing, attempts_left=left
+        )
+
+        assert Outcome.from_output(verdict, output).allows is (verdict is Verdict.ALLOW)
+
+
+def test_each_outcome_says_in_one_sentence_who_acts_next() -> None:
+    sentences = {outcome.sentence for outcome in Outcome}
+
+    assert len(sentences) == len(Outcome)
+    assert all(text.endswith(".") and text.count(".") == 1 for text in sentences)
+    assert Outcome.NEEDS_SOMETHING.label == "needs something"
+
+
+def test_a_refusal_without_a_way_on_does_not_sound_as_if_somebody_were_asked() -> None:
+    decision = make_decision("ESCALATE", ["SECRET_LEAK"])
+
+    assert decision.outcome is Outcome.REFUSED
+    assert "nobody was asked" in decision.outcome.sentence
