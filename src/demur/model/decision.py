@@ -57,7 +57,7 @@ _OUTCOME_SENTENCES = {
     ),
     Outcome.REFUSED: "Nothing runs, and nobody was asked; the caller must not repeat it unchanged.",
     Outcome.COULD_NOT_JUDGE: (
-        "Nothing runs; the caller must correct the request, or the operator the fault that is named."
+        "Nothing runs; the caller must correct the request, or the operator mend the fault."
     ),
 }
 
