@@ -28,6 +28,7 @@ from demur.codes.vocabulary import GrantKind, RefusalClass, Verdict
 from demur.errors import GrantError, InputError, InputTypeError, MissingExtraError, error_reason
 from demur.model.decision import Decision, IgnoredGrant
 from demur.model.grant import Algorithm, Grant
+from demur.model.record import DecisionRecord
 
 __all__ = [
     "KEY_BYTES",
@@ -43,6 +44,7 @@ __all__ = [
     "make_decision",
     "read_signing_key",
     "resolve",
+    "sign_approval",
     "sign_grant",
 ]
 
@@ -286,6 +288,66 @@ def sign_grant(
     if grant.granted_by == grant.granted_to:
         raise GrantError("a key holder cannot grant to themselves", help="ask another key holder")
     return msgspec.structs.replace(grant, signature=key.sign(grant.signed_bytes()))
+
+
+# An approval covers the request that was refused, not similar ones.
+_APPROVAL_SCOPE = ("action", "tenant", "request")
+
+
+def sign_approval(
+    record: DecisionRecord,
+    key: SigningKey,
+    *,
+    grant_id: str,
+    kind: GrantKind | str,
+    not_before: datetime,
+    expires_at: datetime,
+    registry: Registry | None = None,
+) -> Grant:
+    """Return a signed grant that lifts the codes of one refused decision.
+
+    Raises:
+        InputError: Nobody can approve the decision, or a grant of this kind lifts none of its
+            codes.
+        GrantError: The key may not give this kind.
+    """
+    personal = record.personal
+    if personal is None:
+        raise InputError(f"decision `{record.decision_id}` was erased, so it cannot be approved")
+    if record.verdict is Verdict.ALLOW:
+        raise InputError(f"decision `{record.decision_id}` is ALLOW, so it needs no approval")
+    if record.verdict is Verdict.ABSTAIN:
+        problem = "demur could not judge this request, so nobody can approve it"
+        raise InputError(problem, help=record.what_can_be_done_now)
+    if personal.requester is None:
+        raise InputError(
+            "the request names no subject to grant anything to",
+            help="add `subject` to the request: {type: agent, id: billing}",
+        )
+    return sign_grant(
+        key,
+        grant_id=grant_id,
+        kind=kind,
+        granted_to=personal.requester,
+        scope={name: personal.scope[name] for name in _APPROVAL_SCOPE},
+        not_before=not_before,
+        expires_at=expires_at,
+        codes=_find_liftable_codes(record, kind, registry or default_registry()),
+    )
+
+
+def _find_liftable_codes(record: DecisionRecord, kind: str, registry: Registry) -> list[str]:
+    """Return the codes of a decision that a grant of this kind lifts; raise if it lifts none."""
+    entries = [registry[code] for code in record.reason_codes]
+    codes = [entry.code for entry in entries if kind in entry.grants]
+    if codes:
+        return codes
+    kinds = sorted({str(other) for entry in entries for other in entry.grants})
+    names = ", ".join(record.reason_codes)
+    raise InputError(
+        f"a grant of {kind} does not lift {names} ({record.refusal_class})",
+        help=f"a grant of {' or '.join(kinds)} lifts it" if kinds else "no grant lifts it",
+    )
 
 
 def check_grant(

@@ -5,7 +5,7 @@ import os
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from demur.cli.main import STATUSES, Arguments
@@ -42,8 +42,8 @@ from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config, open_dry_run_gate
 from demur.gate.gate import Gate
 from demur.gate.inputs import DEFAULT_TENANT
-from demur.gate.record import DEFAULT_SEVERITY
-from demur.grants import GrantRejection, SigningKey, read_grant_file, read_signing_key, sign_grant
+from demur.gate.memory import DEFAULT_SEVERITY
+from demur.grants import GrantRejection, read_grant_file, read_signing_key, sign_approval
 from demur.memory.experience import ActionOutcome
 from demur.model.finding import Finding
 from demur.model.grant import Grant
@@ -79,22 +79,22 @@ def configure_decide(add: Arguments) -> None:
 
 def run_decide(args: Namespace) -> int:
     """Decide, print what was decided, and return its status."""
-    found = read_requests(args.file)
+    batch = read_requests(args.file)
     config = load_settings(args)
     with open_dry_run_gate(config) if args.dry_run else open_workspace_gate(config) as gate:
-        if found.listed:
-            records = _decide_many(gate, found.requests, args)
+        if batch.listed:
+            records = _decide_many(gate, batch.requests, args)
         else:
-            records = [_decide_one(gate, found.requests[0], args)]
+            records = [_decide_one(gate, batch.requests[0], args)]
     if args.json:
-        print(_records_to_json(records, listed=found.listed))
-    elif found.listed:
+        print(_records_to_json(records, listed=batch.listed))
+    elif batch.listed:
         print("\n".join(_list_decisions(records, Paint())))
     else:
         print(describe_record(records[0], Paint(), _describe_id(records[0], config, args)))
     # Write last: the decision stands even if the file cannot be written.
     if args.out is not None:
-        write_file(args.out, _records_to_json(records, listed=found.listed) + "\n")
+        write_file(args.out, _records_to_json(records, listed=batch.listed) + "\n")
     return max(map(record_status, records), key=_STATUSES_BY_STRICTNESS.index, default=0)
 
 
@@ -116,9 +116,9 @@ def _decide_one(gate: Gate, request: RequestItem, args: Namespace) -> DecisionRe
 def _decide_many(
     gate: Gate, requests: Sequence[RequestItem], args: Namespace
 ) -> list[DecisionRecord]:
-    alone = {"--finding": args.finding, "--grant": args.grant, "--accept": args.accept}
-    alone["--continues"] = args.continues
-    options = [option for option, value in alone.items() if value]
+    single_only = {"--finding": args.finding, "--grant": args.grant, "--accept": args.accept}
+    single_only["--continues"] = args.continues
+    options = [option for option, value in single_only.items() if value]
     if options:
         raise InputError(
             f"{options[0]} applies to one request, and the file has {len(requests)}",
@@ -136,8 +136,8 @@ def _parse_finding(text: str, registry: Registry) -> Finding:
     entry = registry[code]
     if colon and surface not in list(Surface):
         raise InputError(f"unknown surface `{surface}`", help=f"one of {', '.join(Surface)}")
-    usual = entry.surfaces[0] if entry.surfaces else Surface.INPUT
-    return Finding(code=entry.code, surface=Surface(surface) if colon else usual)
+    default_surface = entry.surfaces[0] if entry.surfaces else Surface.INPUT
+    return Finding(code=entry.code, surface=Surface(surface) if colon else default_surface)
 
 
 def _read_grant(path: Path) -> Grant:
@@ -180,8 +180,6 @@ def _list_decisions(records: Sequence[DecisionRecord], paint: Paint) -> Iterator
     yield paint(f"{number}: {summary}" if summary else number, "dim")
 
 
-# The grant covers this request only, not similar ones.
-_GRANT_SCOPE = ("action", "tenant", "request")
 _OTHER_KEY = "the trusted key `{key}` is a different key with the same name"
 _REJECTION_HELP = {
     GrantRejection.UNKNOWN_KEY: "`keys` in {config} does not list the key {key}",
@@ -210,12 +208,20 @@ def configure_approve(add: Arguments) -> None:
 
 def run_approve(args: Namespace) -> int:
     """Sign the grant, resolve the decision, and return the status of the new decision."""
-    key, until = read_signing_key(args.key), parse_period(args.period)
+    key, validity = read_signing_key(args.key), parse_period(args.period)
     gate, store = open_existing_gate(load_settings(args))
     with gate:
         before = find_record(store, args.id, args.tenant)
         now = system_clock().replace(microsecond=0)
-        grant = _sign_approval(before, key, args.kind, (now, now + until), gate.registry)
+        grant = sign_approval(
+            before,
+            key,
+            grant_id=os.urandom(12).hex(),
+            kind=args.kind,
+            not_before=now,
+            expires_at=now + validity,
+            registry=gate.registry,
+        )
         after = gate.resolve(before.decision_id, grants=[grant], tenant=before.tenant)
     if args.json:
         print(record_to_json(after))
@@ -224,76 +230,24 @@ def run_approve(args: Namespace) -> int:
     return record_status(after)
 
 
-def _sign_approval(
-    before: DecisionRecord,
-    key: SigningKey,
-    kind: str,
-    valid: tuple[datetime, datetime],
-    registry: Registry,
-) -> Grant:
-    personal = before.personal
-    if personal is None:
-        raise InputError(f"decision `{before.decision_id}` was erased, so it cannot be approved")
-    if before.verdict is Verdict.ALLOW:
-        raise InputError(f"decision `{before.decision_id}` is ALLOW, so it needs no approval")
-    if before.verdict is Verdict.ABSTAIN:
-        raise InputError(
-            "demur could not judge this request, so nobody can approve it",
-            help=before.what_can_be_done_now,
-        )
-    if personal.requester is None:
-        raise InputError(
-            "the request names no subject to grant anything to",
-            help="add `subject` to the request: {type: agent, id: billing}",
-        )
-    return sign_grant(
-        key,
-        grant_id=os.urandom(12).hex(),
-        kind=kind,
-        granted_to=personal.requester,
-        scope={name: personal.scope[name] for name in _GRANT_SCOPE},
-        not_before=valid[0],
-        expires_at=valid[1],
-        codes=_find_liftable(before, kind, registry),
-    )
-
-
-def _find_liftable(before: DecisionRecord, kind: str, registry: Registry) -> list[str]:
-    """Return the codes that a grant of this kind lifts.
-
-    Raises:
-        InputError: It lifts none of them.
-    """
-    entries = [registry[code] for code in before.reason_codes]
-    codes = [entry.code for entry in entries if kind in entry.grants]
-    if codes:
-        return codes
-    kinds = sorted({str(other) for entry in entries for other in entry.grants})
-    names = ", ".join(before.reason_codes)
-    raise InputError(
-        f"a grant of {kind} does not lift {names} ({before.refusal_class})",
-        help=f"try --kind {' or '.join(kinds)}" if kinds else "no grant lifts it",
-    )
-
-
 def _describe_approval(
     before: DecisionRecord, after: DecisionRecord, grant: Grant, args: Namespace
 ) -> Iterator[str]:
     paint = Paint()
-    ignored = {void.grant_id: void.why for void in after.ignored_grants}
-    why = ignored.get(grant.grant_id)
-    if why is None:
+    rejections = {ignored.grant_id: ignored.why for ignored in after.ignored_grants}
+    rejection = rejections.get(grant.grant_id)
+    if rejection is None:
         until = f"{grant.expires_at:%Y-%m-%d %H:%M} UTC"
         codes = ", ".join(grant.codes)
         yield one_line(f"{grant.granted_by} lifts {codes} for {grant.granted_to}, until {until}")
     else:
-        yield f"{paint('the grant was rejected:', 'bold', 'yellow')} {why.replace('_', ' ')}"
-        advice = _REJECTION_HELP.get(GrantRejection(why))
+        yield f"{paint('the grant was rejected:', 'bold', 'yellow')} {rejection.replace('_', ' ')}"
+        advice = _REJECTION_HELP.get(GrantRejection(rejection))
         if advice:
             advice = advice.format(config=args.config or "demur.toml", key=grant.key_id)
             yield f"  {paint('help:', 'cyan')} {one_line(advice)}"
     yield describe_record(after, paint, f"{after.decision_id} (resolves {before.decision_id})")
-    if after.may_execute and why is None:
+    if after.may_execute and rejection is None:
         yield "the caller may now repeat the request:"
         yield f"  demur decide FILE --continues {after.decision_id}"
 
@@ -324,7 +278,7 @@ def run_learn(args: Namespace) -> int:
     config = load_settings(args)
     gate, store = open_existing_gate(config)
     with gate:
-        learned = gate.learn(
+        experience = gate.learn(
             find_record(store, args.id, args.tenant).decision_id,
             args.outcome,
             severity=args.severity,
@@ -333,16 +287,13 @@ def run_learn(args: Namespace) -> int:
             expires_at=None if args.expires is None else system_clock() + _parse_days(args.expires),
         )
     if args.json:
-        fields = learned._asdict()
+        fields = experience._asdict()
         del fields["vector"]
         print(json.dumps(fields, indent=2))
     else:
-        until = "" if learned.expires_at is None else f", until {learned.expires_at[:10]}"
-        bad = f", severity {learned.severity}" if learned.outcome == ActionOutcome.FAILURE else ""
-        what = f"{learned.outcome} of {learned.action_type}{bad}, tenant {learned.tenant}{until}"
-        print(f"learned: {one_line(what)}")
-        print(f"  {_describe_effect(learned, config)}")
-        print(f"  memory {learned.memory_id}; `demur forget` deletes it")
+        print(f"learned: {one_line(_describe_experience(experience))}")
+        print(f"  {_describe_effect(experience, config)}")
+        print(f"  memory {experience.memory_id}; `demur forget` deletes it")
     return 0
 
 
@@ -352,16 +303,25 @@ def _parse_days(number: int) -> timedelta:
     return timedelta(days=number)
 
 
-def _describe_effect(learned: ExperienceRow, config: Config) -> str:
+def _describe_experience(experience: ExperienceRow) -> str:
+    failed = experience.outcome == ActionOutcome.FAILURE
+    severity = f", severity {experience.severity}" if failed else ""
+    expiry = experience.expires_at
+    until = "" if expiry is None else f", until {expiry[:10]}"
+    what = f"{experience.outcome} of {experience.action_type}"
+    return f"{what}{severity}, tenant {experience.tenant}{until}"
+
+
+def _describe_effect(experience: ExperienceRow, config: Config) -> str:
     """Return the effect of the outcome on later requests under the current settings."""
     memory = config.memory
     if memory is None:
         return "memory is off in the settings, so this has no effect"
-    if learned.outcome == ActionOutcome.SUCCESS:
+    if experience.outcome == ActionOutcome.SUCCESS:
         if memory.lift:
             return f"escalated requests are allowed from similarity {memory.allow}"
         return "stored without effect; set `lift` under [memory] to let it lift escalations"
-    if learned.severity < memory.block_severity:
+    if experience.severity < memory.block_severity:
         return f"similar requests escalate from similarity {memory.escalate}"
     return (
         f"similar requests are denied from similarity {memory.block}, "
@@ -387,12 +347,12 @@ def run_forget(args: Namespace) -> int:
     now = format_timestamp(system_clock())
     with open_existing_store(load_settings(args)) as store:
         before = now if args.expired else None
-        gone = store.forget_experiences(tenant, list(dict.fromkeys(args.ids)), before)
+        deleted = store.forget_experiences(tenant, list(dict.fromkeys(args.ids)), before)
     if args.json:
-        print(json.dumps({"tenant": tenant, "forgotten": gone}))
+        print(json.dumps({"tenant": tenant, "forgotten": deleted}))
     else:
-        print(f"forgot {gone} experience{'s' * (gone != 1)} of tenant {tenant}")
-    missing = len(set(args.ids)) - gone
+        print(f"forgot {deleted} experience{'s' * (deleted != 1)} of tenant {tenant}")
+    missing = len(set(args.ids)) - deleted
     if missing > 0:
         raise InputError(
             f"{missing} of these memories {'does' if missing == 1 else 'do'} not exist",

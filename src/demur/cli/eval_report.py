@@ -235,9 +235,11 @@ def format_comparison(
     yield paint(_describe_rows(found), "dim")
     yield ""
     sides = (found.safety, found.utility)
-    yield from align_columns(_HEAD, [_row(side.name, side.total) for side in sides], paint)
+    yield from align_columns(
+        _COMPARISON_HEAD, [_comparison_row(side.name, side.total) for side in sides], paint
+    )
     for kind in dimensions:
-        yield from _groups(sides, kind, paint)
+        yield from _compare_groups(sides, kind, paint)
     for better in (False, True):
         flips = [flip for flip in found.flips if flip.better is better]
         yield ""
@@ -252,7 +254,7 @@ def format_comparison(
             yield paint(f"  and {len(flips) - max_flips} more; --json has them all", "dim")
 
 
-_HEAD = ("", "rows", "before", "after", "points", "better", "worse", "McNemar")
+_COMPARISON_HEAD = ("", "rows", "before", "after", "points", "better", "worse", "McNemar")
 
 
 def _describe_rows(found: RunComparison) -> str:
@@ -266,7 +268,7 @@ def _describe_rows(found: RunComparison) -> str:
     return ", ".join([*parts, *(f"{count} {words}" for count, words in others if count)])
 
 
-def _row(name: str, paired: PairedChange) -> tuple[str, ...]:
+def _comparison_row(name: str, paired: PairedChange) -> tuple[str, ...]:
     rows = paired.rows
     return (
         name,
@@ -280,13 +282,17 @@ def _row(name: str, paired: PairedChange) -> tuple[str, ...]:
     )
 
 
-def _groups(sides: tuple[SideComparison, SideComparison], kind: str, paint: Paint) -> Iterator[str]:
+def _compare_groups(
+    sides: tuple[SideComparison, SideComparison], kind: str, paint: Paint
+) -> Iterator[str]:
     for side in sides:
         groups = side.groups.get(kind)
         if groups:
             yield ""
-            head = (f"{side.name} by {kind}", *_HEAD[1:])
-            yield from align_columns(head, [_row(name, one) for name, one in groups.items()], paint)
+            head = (f"{side.name} by {kind}", *_COMPARISON_HEAD[1:])
+            yield from align_columns(
+                head, [_comparison_row(name, one) for name, one in groups.items()], paint
+            )
 
 
 REGRESSED = 3
@@ -422,7 +428,7 @@ def _history_points(found: RunHistory) -> list[CurvePoint]:
 
 
 def _format_history(found: RunHistory, paint: Paint) -> Iterator[str]:
-    rows = [_entry_row(entry) for entry in found.entries]
+    rows = [_entry_comparison_row(entry) for entry in found.entries]
     head = ("when", "run", "suite", "target", "rows", "safety", "", "utility", "", "unjudged", "")
     yield from align_columns(head, rows, paint, left=4)
     if any(entry.since for entry in found.entries):
@@ -431,7 +437,7 @@ def _format_history(found: RunHistory, paint: Paint) -> Iterator[str]:
         )
 
 
-def _entry_row(entry: HistoryEntry) -> tuple[str, ...]:
+def _entry_comparison_row(entry: HistoryEntry) -> tuple[str, ...]:
     return (
         entry.started_at[:16].replace("T", " "),
         entry.run,

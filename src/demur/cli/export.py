@@ -178,7 +178,11 @@ def run_replay(args: Namespace) -> int:
     if args.json:
         print(json.dumps(_outcome_to_json(outcome), indent=2))
     else:
-        print("\n".join(_markdown(outcome) if args.markdown else _format_outcome(outcome, Paint())))
+        print(
+            "\n".join(
+                _format_markdown(outcome) if args.markdown else _format_outcome(outcome, Paint())
+            )
+        )
     return {"same": 0, "not_replayable": UNREPLAYABLE}.get(outcome.result, DIFFERENT)
 
 
@@ -259,7 +263,7 @@ def _summarize_record(record: DecisionRecord) -> Iterator[tuple[str, str]]:
         yield "rule", ", ".join(f"{rule.rule_id} ({rule.stage})" for rule in record.matched_rules)
 
 
-def _markdown(outcome: _ReplayOutcome) -> Iterator[str]:
+def _format_markdown(outcome: _ReplayOutcome) -> Iterator[str]:
     record = outcome.record
     assert record is not None
     title = one_line(_describe_result(outcome))

@@ -302,7 +302,9 @@ def _draw_screen(snapshot: _MonitorSnapshot, rows: int, paint: Paint) -> Iterato
     head = f"demur monitor  {snapshot.now:%Y-%m-%d %H:%M:%S} UTC  last {snapshot.hours} h"
     yield paint(head, "bold")
     yield f"{total:,} decisions  {_draw_sparkline(snapshot.by_hour)}"
-    yield "  ".join(_shares(snapshot.verdicts, total, paint)) or paint("no decisions yet", "dim")
+    yield "  ".join(_verdict_shares(snapshot.verdicts, total, paint)) or paint(
+        "no decisions yet", "dim"
+    )
     yield ""
     if snapshot.codes:
         yield format_table(
@@ -319,7 +321,7 @@ def _draw_screen(snapshot: _MonitorSnapshot, rows: int, paint: Paint) -> Iterato
         yield paint("`demur decide` makes a decision; `demur serve` takes them over HTTP", "dim")
 
 
-def _shares(verdicts: Counter[str], total: int, paint: Paint) -> Iterator[str]:
+def _verdict_shares(verdicts: Counter[str], total: int, paint: Paint) -> Iterator[str]:
     for verdict, colour in _VERDICT_COLOURS.items():
         count = verdicts[verdict]
         if count:

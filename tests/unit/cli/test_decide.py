@@ -424,7 +424,7 @@ def test_approve_can_sign_another_kind_of_grant(mary: Path) -> None:
 
     assert ran.err == (
         "error: a grant of approval does not lift AUTHORIZATION_MISSING (WORKFLOW_BLOCK)\n"
-        "  help: try --kind authorization\n"
+        "  help: a grant of authorization lifts it\n"
     )
     assert (ran.status, again.status) == (1, 0)
 
