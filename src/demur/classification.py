@@ -198,8 +198,8 @@ def make_decision(
         output, entries, constraints=limits, missing=gaps, attempts_left=attempts_left
     )
     # INVARIANT: an obligation holds whatever else matched, even after its code was lifted.
-    duties = {duty for code in (*names, *resolved) for duty in known[code].obligations}
-    duties.update(obligations)
+    owed = {one for code in (*names, *resolved) for one in known[code].obligations}
+    owed.update(obligations)
     return Decision(
         verdict=parse_verdict(verdict),
         reason_codes=names,
@@ -212,7 +212,7 @@ def make_decision(
         resolved_codes=resolved,
         lifted_by=unique_names("lifted_by", lifted_by),
         ignored_grants=tuple(ignored_grants),
-        obligations=tuple(duty for duty in Obligation if duty in duties),
+        obligations=tuple(one for one in Obligation if one in owed),
         requester=requester,
         scope=_check_scope(scope),
         **({} if way_on is None else way_on._asdict()),

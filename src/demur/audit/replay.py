@@ -210,11 +210,11 @@ def _best_score(similarity: Similarity) -> float:
 def _rescore_notes(neighbours: int, known: int, usable: int) -> Iterator[str]:
     if known < neighbours:
         count = neighbours - known
-        yield f"{count} of {neighbours} experiences are not remembered any more: scores as recorded"
+        yield f"{count} of {neighbours} experiences were forgotten: scores as recorded"
     if usable < known:
-        yield f"{known - usable} vectors are of another projection: their scores are as recorded"
+        yield f"{known - usable} vectors are of another projection: scores as recorded"
     if usable:
-        yield f"{usable} of {neighbours} scores of memory were computed again"
+        yield f"{usable} of {neighbours} memory scores were computed again"
 
 
 class ReplayResult(NamedTuple):
@@ -240,20 +240,20 @@ def replay_pack(pack: Pack) -> ReplayResult:
     """
     record, engine = pack.record, build_engine(pack)
     try:
-        question = recorded_input(record, engine)
+        engine_input = recorded_input(record, engine)
     except InputError as error:
         raise PackError(error.problem, where=SEALED) from error
     personal = record.personal
     assert personal is not None
-    replayed = rebuild_record(pack, personal, engine, question)
+    replayed = rebuild_record(pack, personal, engine, engine_input)
     found = [
         *record_differences(record, replayed),
-        *_sealed_differences(record, personal, replayed),
+        *_compare_sealed_parts(record, personal, replayed),
         *_place_differences(pack, personal),
     ]
     notes = list(_replay_notes(pack))
-    if question.recall is not None and engine.memory is not None:
-        scores = rescore_memory(personal.request, question.recall, engine.memory, pack.memory)
+    if engine_input.recall is not None and engine.memory is not None:
+        scores = rescore_memory(personal.request, engine_input.recall, engine.memory, pack.memory)
         found.extend(scores.differences)
         notes.extend(scores.notes)
     return ReplayResult(record, replayed, tuple(found), tuple(notes))
@@ -302,14 +302,14 @@ def check_heads(record: DecisionRecord, heads: Iterable[ChainHead]) -> tuple[str
         return (f"a head confirms the record at place {link.seq} of its chain",)
     if link.seq - 1 in own:
         return (f"a head confirms the chain up to the record before, place {link.seq - 1}",)
-    return (f"no head speaks about place {link.seq} of this chain: `demur audit` needs the store",)
+    return (f"no head covers place {link.seq} of this chain: verify the store with `demur audit`",)
 
 
-def _sealed_differences(
+def _compare_sealed_parts(
     record: DecisionRecord, personal: Personal, replayed: DecisionRecord
 ) -> Iterator[FieldDifference]:
-    again = replayed.personal
-    assert again is not None
+    replayed_personal = replayed.personal
+    assert replayed_personal is not None
     fields = ["requester", "scope", "facts"]
     # Signals of memory replaced any inputs of the same name.
     if record.basis == "request" and record.determinism.memory_digest is None:
@@ -317,7 +317,7 @@ def _sealed_differences(
         # The record of a continued request does not say which grants were its own.
         if not removed_paths(record) and record.continues is None:
             fields.append("fingerprint")
-    yield from sealed_differences(personal, again, fields)
+    yield from sealed_differences(personal, replayed_personal, fields)
 
 
 def _place_differences(pack: Pack, personal: Personal) -> Iterator[FieldDifference]:
@@ -335,8 +335,8 @@ def _place_differences(pack: Pack, personal: Personal) -> Iterator[FieldDifferen
             ("sealed.findings", personal.findings, first.findings),
         ]
         if not removed_paths(record):
-            asked_again = {**first.request, "request_id": None, "continues": first_id}
-            pairs.append(("sealed.request", personal.request, asked_again))
+            continued_request = {**first.request, "request_id": None, "continues": first_id}
+            pairs.append(("sealed.request", personal.request, continued_request))
     for field, recorded, replayed in pairs:
         if recorded != replayed:
             yield FieldDifference(field, *map(msgspec.to_builtins, (recorded, replayed)))

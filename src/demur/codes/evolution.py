@@ -156,8 +156,11 @@ def _judge_field(field: str, old: Any, new: Any) -> tuple[ChangeLevel, str]:
         text = f"{text}, which is stricter"
     elif field == "refusal_class":
         level, text = ChangeLevel.REFUSED, f"{text}, which loosens it; add a new code instead"
-    elif field == "obligations" and (lost := [duty for duty in old if duty not in new]):
-        level, text = ChangeLevel.REFUSED, f"drops {', '.join(lost)}; a duty is never taken back"
+    elif field == "obligations" and (lost := [one for one in old if one not in new]):
+        level, text = (
+            ChangeLevel.REFUSED,
+            f"drops {', '.join(lost)}; an obligation is never taken back",
+        )
     return level, text
 
 

@@ -111,8 +111,8 @@ def describe_next_step(entry: Entry) -> tuple[str, ...]:
         kinds = " or ".join(f"`{kind}`" for kind in entry.grants)
         sentences.append(f"A grant of kind {kinds} lifts the block.")
     sentences.append(RETRY_SCOPE_MEANING[entry.retry_scope])
-    duties = (_lower_first(OBLIGATION_MEANING[duty]) for duty in entry.obligations)
-    return (*sentences, *(f"Lifted or not, {duty}" for duty in duties))
+    obligations = (_lower_first(OBLIGATION_MEANING[one]) for one in entry.obligations)
+    return (*sentences, *(f"Lifted or not, {words}" for words in obligations))
 
 
 def describe_replacement(entry: Entry) -> str | None:

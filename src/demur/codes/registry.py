@@ -134,7 +134,7 @@ def _check_parent(entry: Entry, parent: Entry, where: str) -> Iterator[Problem]:
     ):
         problem = f"{entry.refusal_class} is weaker than {parent.refusal_class} of `{parent.code}`"
         yield Problem(where, problem, "a child may tighten its parent's class, never weaken it")
-    if lost := [duty for duty in parent.obligations if duty not in entry.obligations]:
+    if lost := [one for one in parent.obligations if one not in entry.obligations]:
         yield Problem(where, f"drops the obligation `{lost[0]}` of `{parent.code}`")
     if entry.refusal_class is parent.refusal_class and not set(entry.grants) <= set(parent.grants):
         problem = f"names a grant that does not lift `{parent.code}`"

@@ -207,17 +207,17 @@ def build_result(
     decides, it is passed on unchanged.
     """
     found = tuple(findings)
-    duties = {duty for one in found for duty in registry[one.code].obligations}
+    owed = {name for one in found for name in registry[one.code].obligations}
     constraints: tuple[str, ...] = ()
     # INVARIANT: a result allows what the gate allows; without a gate, what no finding blocks.
     if record is None:
         allowed = not any(finding_blocks(one.code, one.action, registry) for one in found)
     else:
         allowed = record.may_execute
-        duties |= set(record.obligations)
+        owed |= set(record.obligations)
         if record.decision_output is DecisionOutput.ALLOW_CONSTRAINED:
             constraints = record.constraints
-    obligations = tuple(duty for duty in Obligation if duty in duties)
+    obligations = tuple(one for one in Obligation if one in owed)
     refusal = None if allowed else build_refusal(found, record, registry, native_refusal)
     resources = help_lines(found, obligations, locale)
     details = (found, record, refusal, constraints, obligations, resources, locale)

@@ -115,15 +115,15 @@ class DecisionEngine:
         self._keys = keys or KeyRing()
         self._revoked = frozenset(revoked)
         # A policy makes few different decisions, so caching them saves building the words again.
-        self._concluded = lru_cache(_MAX_CACHED)(self._conclude_evaluation)
+        self._build_decision_cached = lru_cache(_MAX_CACHED)(self._build_decision)
 
     def evaluate(self, engine_input: EngineInput) -> EngineResult:
         """Return the result. The same input always gives the same result."""
         request, findings, recall = engine_input.request, engine_input.findings, engine_input.recall
         evaluation, facts = self._compiled.evaluate_with_facts(request, findings)
         # Scores hardly ever repeat, so results with a recall are not cached.
-        conclude_it = self._concluded if recall is None else self._conclude_evaluation
-        decision, explanation = conclude_it(evaluation, recall, engine_input.attempts_left)
+        build = self._build_decision_cached if recall is None else self._build_decision
+        decision, explanation = build(evaluation, recall, engine_input.attempts_left)
         if engine_input.grants or engine_input.accepted:
             decision = msgspec.structs.replace(
                 decision, requester=engine_input.requester, scope=engine_input.scope
@@ -137,7 +137,7 @@ class DecisionEngine:
         compared = self._compiled.compared_paths(request)
         return tuple(path for path in paths if any(paths_overlap(path, one) for one in compared))
 
-    def _conclude_evaluation(
+    def _build_decision(
         self,
         evaluation: Evaluation,
         recall: Recall | None,

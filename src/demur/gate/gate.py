@@ -38,14 +38,8 @@ from demur.gate.inputs import (
     prepare_request,
     require_record,
 )
-from demur.gate.record import (
-    DEFAULT_SEVERITY,
-    Basis,
-    Recorder,
-    TenantMemories,
-    build_experience,
-    build_label,
-)
+from demur.gate.memory import DEFAULT_SEVERITY, TenantMemories, build_experience, build_label
+from demur.gate.record import Basis, Recorder
 from demur.gate.redaction import DEFAULT_PROFILE, RedactionProfile, check_profile
 from demur.grants import KeyRing
 from demur.memory.experience import ActionOutcome
@@ -127,7 +121,7 @@ class Gate:
         )
         self._recorder = Recorder(self._engine, self.mode, redaction.name, registry_digest)
         self._redaction = check_profile(redaction)
-        self._attempts = attempts
+        self._max_attempts = attempts
         self._sinks = tuple(sinks)
         self._spool = spool
         self._clock = clock
@@ -244,7 +238,7 @@ class Gate:
             grants=grants,
             accepted=accepted,
         )
-        prepared = attach_history(self.store, prepared, self._attempts)
+        prepared = attach_history(self.store, prepared, self._max_attempts)
         # Grants refer to the original request, before redaction.
         prepared = msgspec.structs.replace(prepared, scope=personal.scope)
         decision = self._engine.resolve(before.decision, _engine_input(prepared, None))
@@ -335,7 +329,7 @@ class Gate:
 
     def _draft_decision(self, prepared: PreparedRequest) -> _DraftDecision:
         try:
-            prepared = attach_history(self.store, prepared, self._attempts)
+            prepared = attach_history(self.store, prepared, self._max_attempts)
         except StorageError as error:
             return self._draft_runtime(prepared, storage_unavailable_result(self.registry, error))
         recall, memories = None, self._memories
@@ -442,7 +436,7 @@ class Gate:
 def _engine_input(prepared: PreparedRequest, recall: Recall | None) -> EngineInput:
     grants, accepted = prepared.grants, prepared.inputs.accepted
     # Requester and scope matter only to grants.
-    authority = bool(grants or accepted)
+    is_resolvable = bool(grants or accepted)
     return EngineInput(
         request=prepared.request.facts,
         findings=prepared.inputs.findings,
@@ -450,7 +444,7 @@ def _engine_input(prepared: PreparedRequest, recall: Recall | None) -> EngineInp
         grants=grants,
         accepted=accepted,
         attempts_left=prepared.attempt.attempts_left,
-        requester=prepared.request.requester if authority else None,
-        scope=grant_scope(prepared) if authority else {},
+        requester=prepared.request.requester if is_resolvable else None,
+        scope=grant_scope(prepared) if is_resolvable else {},
         now=prepared.now,
     )

@@ -2,7 +2,7 @@
 
 A guard that raises, hangs or returns something forbidden gave no verdict. Its findings until then
 count; the failure is reported separately, so that the pipeline can fail closed or open. Guards with
-a timeout run in a few worker threads. Previews of text are cut short and free of secrets.
+a timeout run in a few worker threads.
 """
 
 import asyncio
@@ -22,10 +22,7 @@ from demur.codes.vocabulary import Surface
 from demur.errors import DemurError, one_line, shorten
 from demur.gate.rate import LimiterUnavailableError
 from demur.guards.contract import Guard, event_text, finding_problem
-from demur.guards.personal_data import personal_data_search
-from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
-from demur.guards.secret_values import ASSIGNED_SECRETS, LOOSE_SECRETS
-from demur.model.finding import Action, Finding, Span
+from demur.model.finding import Action, Finding
 
 # More findings of one kind say nothing new, and cost memory.
 MAX_FINDINGS = 1000
@@ -144,7 +141,7 @@ class _WorkerJob(Generic[_T]):
 
     def __init__(self, call: Callable[[], _T], notify: Callable[[], None]) -> None:
         self._call = call
-        self._tell = notify
+        self._notify = notify
         self._context = contextvars.copy_context()
         self._result: _T | None = None
         self._error: BaseException | None = None
@@ -163,7 +160,7 @@ class _WorkerJob(Generic[_T]):
             self._result = self._context.run(call)
         except BaseException as error:  # noqa: BLE001 - the caller raises it, not this thread
             self._error = error
-        self._tell()
+        self._notify()
 
     def result(self) -> _T:
         if self._error is not None:
@@ -175,7 +172,7 @@ class WorkerThreads:
     """At most `max_threads` threads, started on demand. Survives a fork."""
 
     def __init__(self, max_threads: int = 4) -> None:
-        self._most = max_threads
+        self._max_threads = max_threads
         self._reset_threads()
 
     def _reset_threads(self) -> None:
@@ -204,12 +201,12 @@ class WorkerThreads:
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
 
-        def tell() -> None:
+        def notify() -> None:
             # The loop may be closed by now; then nobody waits.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done.set)
 
-        job = _WorkerJob(call, tell)
+        job = _WorkerJob(call, notify)
         self._enqueue_job(job)
         try:
             await asyncio.wait_for(done.wait(), timeout_s)
@@ -222,7 +219,7 @@ class WorkerThreads:
             # Threads do not survive a fork, but their count does, and so may a held lock.
             self._reset_threads()
         with self._lock:
-            if not self._idle and self._threads < self._most:
+            if not self._idle and self._threads < self._max_threads:
                 self._threads += 1
                 threading.Thread(target=self._run_jobs, name="demur-guard", daemon=True).start()
             else:
@@ -248,45 +245,3 @@ class WorkerThreads:
 
 def _return_nothing() -> Any:
     """Replace the call of a job that was given up."""
-
-
-MAX_PREVIEW_LENGTH = 80
-
-_REMOVED = "[removed]"
-_SECRETS = (FORMATTED_SECRETS, PRIVATE_KEYS, ASSIGNED_SECRETS, LOOSE_SECRETS)
-_SEEKERS = (*_SECRETS, personal_data_search(Action.WARN))
-# Show some text before a finding as context.
-_BEFORE = 20
-# Look at more text than is shown, to recognise a secret that the cut would split.
-_AROUND = 400
-# Mail addresses, phone numbers and long words with digits are always hidden.
-_PERSONAL = re.compile(
-    r"[^\s@]{1,64}@[^\s@]{1,255}|\+?\d[\d ().-]{5,30}\d"
-    r"|(?<![\w+/-])(?=[\w+/-]{0,64}\d)[\w+/=-]{16,}"
-)
-
-
-def preview_text(text: str | None, span: Span | None = None, *, hide: Iterable[Span] = ()) -> str:
-    """Return a preview of `text` at `span`, or at its beginning, without the spans to `hide`.
-
-    It has at most `MAX_PREVIEW_LENGTH` characters on one line, and nothing that looks like a
-    credential, a card or account number, or a personal address.
-    """
-    if not text:
-        return ""
-    first = 0 if span is None else max(0, span.start - _BEFORE)
-    low, high = max(0, first - _AROUND), first + MAX_PREVIEW_LENGTH + _AROUND
-    window = text[low:high]
-    pieces: list[str] = []
-    place = first - low
-    secret = [(span.start - low, span.end - low) for span in hide if span.start < high]
-    for seeker in _SEEKERS:
-        secret += [(match.start, match.end) for match in seeker.search(window, 0, True).matches]
-    for start, end in sorted([*secret, *(found.span() for found in _PERSONAL.finditer(window))]):
-        if end > place:
-            pieces += [window[place : max(start, place)], _REMOVED]
-            place = end
-    shown = "".join([*pieces, window[place:]])
-    line = "".join(character if character.isprintable() else " " for character in shown)
-    more = len(line) > MAX_PREVIEW_LENGTH or high < len(text)
-    return f"{line[: MAX_PREVIEW_LENGTH - 1]}…" if more else line

@@ -5,6 +5,7 @@ in memory; a file, if one is named, gets all of them. Nothing here decides.
 """
 
 import logging
+import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -21,8 +22,10 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.refusal_line import parse_refusal
 from demur.errors import InputError, error_reason
 from demur.gate.clock import Clock, format_timestamp, system_clock
-from demur.gate.guard_run import preview_text
-from demur.model.finding import Action
+from demur.guards.personal_data import personal_data_search
+from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
+from demur.guards.secret_values import ASSIGNED_SECRETS, LOOSE_SECRETS
+from demur.model.finding import Action, Span
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -439,3 +442,45 @@ def _read_activations(path: Path) -> Iterator[Activation]:
     except OSError as error:
         problem = f"cannot read the activations: {error_reason(error)}"
         raise InputError(problem, where=str(path)) from error
+
+
+MAX_PREVIEW_LENGTH = 80
+
+_REMOVED = "[removed]"
+_SECRETS = (FORMATTED_SECRETS, PRIVATE_KEYS, ASSIGNED_SECRETS, LOOSE_SECRETS)
+_SECRET_SEARCHES = (*_SECRETS, personal_data_search(Action.WARN))
+# Show some text before a finding as context.
+_PREVIEW_BEFORE = 20
+# Look at more text than is shown, to recognise a secret that the cut would split.
+_PREVIEW_MARGIN = 400
+# Mail addresses, phone numbers and long words with digits are always hidden.
+_PERSONAL = re.compile(
+    r"[^\s@]{1,64}@[^\s@]{1,255}|\+?\d[\d ().-]{5,30}\d"
+    r"|(?<![\w+/-])(?=[\w+/-]{0,64}\d)[\w+/=-]{16,}"
+)
+
+
+def preview_text(text: str | None, span: Span | None = None, *, hide: Iterable[Span] = ()) -> str:
+    """Return a preview of `text` at `span`, or at its beginning, without the spans to `hide`.
+
+    It has at most `MAX_PREVIEW_LENGTH` characters on one line, and nothing that looks like a
+    credential, a card or account number, or a personal address.
+    """
+    if not text:
+        return ""
+    first = 0 if span is None else max(0, span.start - _PREVIEW_BEFORE)
+    low, high = max(0, first - _PREVIEW_MARGIN), first + MAX_PREVIEW_LENGTH + _PREVIEW_MARGIN
+    window = text[low:high]
+    pieces: list[str] = []
+    place = first - low
+    secret = [(span.start - low, span.end - low) for span in hide if span.start < high]
+    for search in _SECRET_SEARCHES:
+        secret += [(match.start, match.end) for match in search.search(window, 0, True).matches]
+    for start, end in sorted([*secret, *(found.span() for found in _PERSONAL.finditer(window))]):
+        if end > place:
+            pieces += [window[place : max(start, place)], _REMOVED]
+            place = end
+    shown = "".join([*pieces, window[place:]])
+    line = "".join(character if character.isprintable() else " " for character in shown)
+    more = len(line) > MAX_PREVIEW_LENGTH or high < len(text)
+    return f"{line[: MAX_PREVIEW_LENGTH - 1]}…" if more else line

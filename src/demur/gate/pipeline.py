@@ -1,7 +1,8 @@
 """The guard pipeline: run the guards of each surface in order, with timeouts, failing closed.
 
 A pipeline only collects findings. Pass them to `Gate.decide`, where policy may tighten them or put
-them in shadow. The monitor hears of every activation. `standard_pipeline` builds the usual one.
+them in shadow. The monitor records every activation. `standard_pipeline` builds
+the usual pipeline.
 """
 
 import asyncio
@@ -24,11 +25,10 @@ from demur.gate.guard_run import (
     GuardFailure,
     GuardResult,
     WorkerThreads,
-    preview_text,
     run_guard,
     unavailable_finding,
 )
-from demur.gate.monitor import Activation, Monitor
+from demur.gate.monitor import Activation, Monitor, preview_text
 from demur.gate.rate import Limiter, RateGuard
 from demur.guards.builtin import BUILTIN, load_builtin, parse_event, read_config
 from demur.guards.contract import Guard, GuardError, event_text, guard_problems, installed_guards
@@ -39,9 +39,9 @@ OnFailure = Literal["closed", "open"]
 
 # Spans of these codes hold secrets and are hidden in previews.
 _SECRET = frozenset({ReasonCode.SECRET_LEAK, ReasonCode.PII_DETECTED, ReasonCode.PROMPT_LEAK})
-_MODULES = {builtin.module: builtin.surface for builtin in BUILTIN}
+_SURFACE_OF_MODULE = {builtin.module: builtin.surface for builtin in BUILTIN}
 # A guard may take long for a longer text, so it runs in a thread.
-_LONG = 50_000
+_MIN_THREAD_LENGTH = 50_000
 # Further findings of one run are counted without a preview.
 _MAX_PREVIEWS = 50
 _STRICTNESS = (Action.BLOCK, Action.ESCALATE, Action.WARN)
@@ -162,8 +162,8 @@ class GuardPipeline:
         guard, timeout_s = prepared.step.guard, prepared.step.timeout_s
         call = partial(run_guard, guard, event, prepared.config, registry=self._registry)
         if prepared.workers is None or timeout_s is None:
-            waits = prepared.blocking or len(event_text(event) or "") > _LONG
-            return await asyncio.to_thread(call) if waits else call()
+            in_thread = prepared.blocking or len(event_text(event) or "") > _MIN_THREAD_LENGTH
+            return await asyncio.to_thread(call) if in_thread else call()
         try:
             return await prepared.workers.arun(call, timeout_s)
         except TimeoutError:
@@ -290,7 +290,7 @@ def _prepare_step(step: GuardStep, registry: Registry) -> _PreparedStep:
         raise InputError(problem, where=f"guard `{name}`", help="`closed` or `open`")
     if step.timeout_s is not None and not 0 < step.timeout_s <= 3600:
         raise InputError("a timeout is above 0 and at most 3600 seconds", where=f"guard `{name}`")
-    builtin = _MODULES.get(str(getattr(guard, "__name__", "")))
+    builtin = _SURFACE_OF_MODULE.get(str(getattr(guard, "__name__", "")))
     if builtin is not None:
         config = read_config(builtin, step.config)
     else:
@@ -301,7 +301,7 @@ def _prepare_step(step: GuardStep, registry: Registry) -> _PreparedStep:
     return _PreparedStep(
         step,
         # In reports, a built-in guard is named by its surface.
-        str(_MODULES.get(name, name)),
+        str(_SURFACE_OF_MODULE.get(name, name)),
         str(guard.SURFACE),
         config,
         None if step.timeout_s is None else WorkerThreads(),
@@ -324,8 +324,8 @@ def _timeout_result(timeout_s: float) -> GuardResult:
 
 
 # Guards from other packages may wait for a network, so they get a timeout.
-_PATIENCE_S = 2.0
-_AROUND_A_MODEL = (Surface.INPUT, Surface.OUTPUT)
+_DEFAULT_TIMEOUT_S = 2.0
+_DEFAULT_SURFACES = (Surface.INPUT, Surface.OUTPUT)
 
 
 def standard_pipeline(
@@ -333,7 +333,7 @@ def standard_pipeline(
     limits: Sequence[RateLimit] = (),
     limiter: Limiter | None = None,
     monitor: Monitor | None = None,
-    timeout_s: float | None = _PATIENCE_S,
+    timeout_s: float | None = _DEFAULT_TIMEOUT_S,
     shadow: Collection[str] = (),
     **more: Any,
 ) -> GuardPipeline:
@@ -349,10 +349,10 @@ def standard_pipeline(
     if Surface.RATE in surfaces:
         raise InputError("a rate needs limits", where="rate", help="pass `limits=[RateLimit(...)]`")
     for name in shadow:
-        if name not in (*surfaces, *_AROUND_A_MODEL, Surface.RATE):
+        if name not in (*surfaces, *_DEFAULT_SURFACES, Surface.RATE):
             raise InputError(f"there is no guard of `{name}` to shadow", where="shadow")
     steps = []
-    for surface in surfaces or _AROUND_A_MODEL:
+    for surface in surfaces or _DEFAULT_SURFACES:
         in_shadow = surface in shadow
         steps.append(GuardStep(load_builtin(surface), shadow=in_shadow))
         for other in installed_guards(surface):

@@ -79,7 +79,7 @@ class LocalLimiter:
     def __init__(self, *, max_keys: int = 100_000, clock: SecondsClock = time.monotonic) -> None:
         if max_keys < 1:
             raise InputError(f"at least one key is kept, not {max_keys}", where="most_keys")
-        self._most = max_keys
+        self._max_keys = max_keys
         self._clock = clock
         self._kept: dict[str, dict[RateLimit, RateState]] = {}
         # A heap of the earliest time at which each key is empty; a key used since is put back.
@@ -103,7 +103,7 @@ class LocalLimiter:
                 return LimiterResult(uses, "process")
             self._drop_empty_keys(now, key)
             # INVARIANT: a key that still has counts is never dropped, however many keys there are.
-            if key not in self._kept and len(self._kept) >= self._most:
+            if key not in self._kept and len(self._kept) >= self._max_keys:
                 return LimiterResult(uses, "process", full=max(0.0, self._empty[0][0] - now))
             states = {limit: each.state for limit, each in zip(limits, fills, strict=True)}
             states = {**self._kept.get(key, {}), **states}
@@ -122,7 +122,7 @@ class LocalLimiter:
         """Drop a few empty keys; if there is no room left, as many as needed."""
         checked = 0
         while self._empty and self._empty[0][0] <= now:
-            needed = key not in self._kept and len(self._kept) >= self._most
+            needed = key not in self._kept and len(self._kept) >= self._max_keys
             if checked >= _MAX_SWEPT and not needed:
                 return
             checked += 1

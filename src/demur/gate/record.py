@@ -1,29 +1,21 @@
-"""Build what the gate stores: the decision record, and the experience learned from an outcome.
+"""Build the decision record that the gate stores.
 
 A record has an open part and a sealed part; the open part holds the digest of the sealed one.
 """
 
-import logging
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from functools import lru_cache
 from math import isfinite
-from threading import Lock
-from time import monotonic
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
-from demur.errors import InputError, InputTypeError
 from demur.gate.clock import format_timestamp
 from demur.gate.engine import DecisionEngine, EngineResult, paths_overlap
 from demur.gate.inputs import PreparedRequest, grant_scope
 from demur.gate.redaction import scrub_texts
-from demur.memory.experience import ActionOutcome, Experience
-from demur.memory.index import MemoryIndex
-from demur.memory.projection import Projection
 from demur.memory.recall import Recall
 from demur.model.record import (
     Amount,
@@ -37,13 +29,9 @@ from demur.model.record import (
     freeze_json,
 )
 from demur.policy.policy import Mode
-from demur.store.rows import ExperienceRow, Label
-from demur.store.store import Store
 from demur.version import __version__
 
 _MAX_CACHED = 4096
-_REFRESH_S = 1.0
-_log = logging.getLogger("demur")
 Basis = Literal["request", "resolution", "runtime"]
 # The one derived fact; its number may have no canonical form.
 _DERIVED = "amount_usd"
@@ -205,149 +193,3 @@ def _parse_number(value: Any) -> float | None:
     if not isfinite(number):
         return None
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
-
-
-DEFAULT_SEVERITY = 3
-_MAX_SEVERITY = 5
-_MAX_NOTE_LENGTH = 2000
-
-
-def build_experience(
-    record: DecisionRecord,
-    outcome: ActionOutcome | str,
-    *,
-    severity: int,
-    note: str,
-    projection: Projection,
-    memory_id: str,
-    now: datetime,
-    expires_at: datetime | None,
-) -> ExperienceRow:
-    """Return the experience for a record and its outcome.
-
-    Raises:
-        InputError: The outcome or the severity is unknown, or the record was erased.
-    """
-    personal = record.personal
-    if personal is None:
-        problem = f"decision `{record.decision_id}` was erased: nothing can be learned from it"
-        raise InputError(problem)
-    if severity.__class__ is not int or not 1 <= severity <= _MAX_SEVERITY:
-        raise InputError(f"a severity is a number from 1 to {_MAX_SEVERITY}, not `{severity}`")
-    _check_text("a note", note)
-    if len(note) > _MAX_NOTE_LENGTH:
-        raise InputError(f"a note has at most {_MAX_NOTE_LENGTH} characters, not {len(note)}")
-    _check_expiry(expires_at, now)
-    try:
-        kind = ActionOutcome(str(outcome).lower())
-    except ValueError:
-        known = " or ".join(ActionOutcome)
-        raise InputError(f"unknown outcome `{outcome}`", help=known) from None
-    return ExperienceRow(
-        memory_id=memory_id,
-        tenant=record.tenant,
-        decision_id=record.decision_id,
-        outcome=kind,
-        severity=severity,
-        note=note,
-        action_type=record.action_type,
-        projection=projection.name,
-        vector=projection.project(personal.request).to_bytes(),
-        created_at=format_timestamp(now),
-        expires_at=None if expires_at is None else format_timestamp(expires_at),
-    )
-
-
-def build_label(experience: ExperienceRow, reviewer: str) -> Label:
-    """Return the label of an experience; it stays when the experience is forgotten."""
-    _check_text("the reviewer", reviewer)
-    return Label(
-        decision_id=experience.decision_id,
-        tenant=experience.tenant,
-        created_at=experience.created_at,
-        kind="outcome",
-        value=experience.outcome,
-        note=experience.note,
-        by=reviewer,
-    )
-
-
-def _check_text(what: str, text: object) -> None:
-    if not isinstance(text, str):
-        raise InputTypeError.wrong_type(what, "a string", text)
-    canonical_bytes(text)
-
-
-def _check_expiry(expires_at: object, now: datetime) -> None:
-    if expires_at is None:
-        return
-    if not isinstance(expires_at, datetime):
-        raise InputTypeError.wrong_type("`expires_at`", "a datetime", expires_at)
-    if expires_at.tzinfo is None:
-        raise InputError("`expires_at` needs a time zone", help="like datetime.now(UTC)")
-    if expires_at <= now:
-        raise InputError("`expires_at` must lie in the future")
-
-
-class _CachedIndex(NamedTuple):
-    version: int
-    checked: float
-    snapshot: MemoryIndex
-
-
-class TenantMemories:
-    """The memory indexes of all tenants.
-
-    Experiences of this process count at once, those of other processes within a second.
-    """
-
-    def __init__(
-        self, store: Store, projection: str, *, clock_s: Callable[[], float] = monotonic
-    ) -> None:
-        self._store = store
-        self._projection = projection
-        self._elapsed = clock_s
-        self._locks: dict[str, Lock] = {}
-        self._kept: dict[str, _CachedIndex] = {}
-
-    def load_index(self, tenant: str, now: datetime) -> MemoryIndex:
-        """Return a tenant's current memory index."""
-        at_hand = self.cached_index(tenant, now)
-        if at_hand is not None:
-            return at_hand
-        # Lock per tenant: indexing a large memory takes a while.
-        with self._locks.setdefault(tenant, Lock()):
-            kept, elapsed = self._kept.get(tenant), self._elapsed()
-            version = self._store.memory_version(tenant)
-            if kept is None or kept.version != version or _is_expired(kept.snapshot, now):
-                index = self._read_index(tenant, now)
-            else:
-                index = kept.snapshot
-            self._kept[tenant] = _CachedIndex(version, elapsed, index)
-            return index
-
-    def cached_index(self, tenant: str, now: datetime) -> MemoryIndex | None:
-        """Return a tenant's memory index if it is cached and fresh, without reading the store."""
-        kept = self._kept.get(tenant)
-        if kept is None or self._elapsed() - kept.checked >= _REFRESH_S:
-            return None
-        return None if _is_expired(kept.snapshot, now) else kept.snapshot
-
-    def _read_index(self, tenant: str, now: datetime) -> MemoryIndex:
-        rows = self._store.list_experiences(tenant, format_timestamp(now))
-        # Vectors of different projections cannot be compared.
-        usable = [row for row in rows if row.projection == self._projection]
-        if ignored := len(rows) - len(usable):
-            words = "ignoring %d experiences of tenant %s: made by another projection"
-            _log.warning(words, ignored, tenant)
-        experiences = [Experience.from_fields(row._asdict()) for row in usable]
-        return MemoryIndex(experiences, projection=self._projection)
-
-    def invalidate(self, tenant: str) -> None:
-        """Drop a tenant's cached index, so that the next use reads it again."""
-        self._kept.pop(tenant, None)
-
-
-def _is_expired(index: MemoryIndex, now: datetime) -> bool:
-    until = index.expires_at
-    return until is not None and until <= now

@@ -98,7 +98,7 @@ def combine_outcomes(
         constraints=_merge_unique(outcome.constraints for outcome in outcomes),
         missing=_merge_unique(outcome.missing for outcome in outcomes),
         obligations=tuple(
-            duty for duty in Obligation if any(duty in o.obligations for o in outcomes)
+            one for one in Obligation if any(one in outcome.obligations for outcome in outcomes)
         ),
         defaulted=defaulted,
     )

@@ -92,7 +92,7 @@ def _case_from_refusal(refusal: Refusal, registry: Registry) -> RefusalCase:
         raise _nothing_refused_error(f"`{refusal.code}` speaks for an action")
     parents = () if refusal.parent is None else _with_parents(refusal.parent, registry)
     entry = registry.get(refusal.code)
-    duties = () if entry is None else entry.obligations
+    obligations = () if entry is None else entry.obligations
     missing = _evidence_list(refusal.evidence, "missing")
     # A refusal offers no constraints that could be accepted.
     limited = refusal.advice is Advice.ACCEPT_CONSTRAINTS
@@ -107,7 +107,7 @@ def _case_from_refusal(refusal: Refusal, registry: Registry) -> RefusalCase:
         help=(),
         missing=tuple(one for one in missing if isinstance(one, str)),
         crisis=ReasonCode.CRISIS_ESCALATION in {refusal.code, *parents},
-        needs_help=Obligation.CRISIS_RESOURCES in duties,
+        needs_help=Obligation.CRISIS_RESOURCES in obligations,
         held_answer=refusal.surface is Surface.OUTPUT,
     )
 

@@ -117,7 +117,7 @@ def test_replay_reproduces_the_signals_of_memory(gate: Gate) -> None:
     for record in (blocked, lifted):
         result = replayed(gate, record)
         assert result.same
-        assert any("scores of memory were computed again" in note for note in result.notes)
+        assert any("memory scores were computed again" in note for note in result.notes)
 
 
 def test_a_chain_of_attempts_comes_out_again(gate: Gate) -> None:
@@ -473,7 +473,7 @@ def test_heads_confirm_what_they_can(gate: Gate) -> None:
         "a head confirms the record at place 2 of its chain",
     )
     assert "up to the record before, place 1" in check_heads(second, [heads[0]])[0]
-    assert "no head speaks about place 2" in check_heads(second, [elsewhere, heads[2]])[0]
+    assert "no head covers place 2" in check_heads(second, [elsewhere, heads[2]])[0]
 
 
 def test_a_head_of_another_record_gives_a_forged_chain_away(gate: Gate) -> None:
@@ -574,7 +574,7 @@ def scored(pack: Pack, recall: Recall | None = None) -> RescoreResult:
 
 def test_recorded_scores_come_out_again_to_the_last_digit(pack: Pack) -> None:
     assert len(pack.memory) == 3
-    assert scored(pack) == RescoreResult((), ("3 of 3 scores of memory were computed again",))
+    assert scored(pack) == RescoreResult((), ("3 of 3 memory scores were computed again",))
 
 
 def test_rescoring_finds_a_forged_score(pack: Pack) -> None:
@@ -616,9 +616,9 @@ def test_scores_of_forgotten_experiences_are_taken_as_recorded_and_noted(pack: P
     found = scored(pack._replace(memory=pack.memory[1:]))
 
     assert found.differences == ()
-    assert found.notes[0].startswith("1 of 3 experiences are not remembered any more")
+    assert found.notes[0].startswith("1 of 3 experiences were forgotten")
     assert scored(pack._replace(memory=())).notes == (
-        "3 of 3 experiences are not remembered any more: scores as recorded",
+        "3 of 3 experiences were forgotten: scores as recorded",
     )
 
 
@@ -629,7 +629,7 @@ def test_vectors_of_another_projection_are_not_compared() -> None:
     found = scored(pack)
 
     assert found.differences == ()
-    assert found.notes == ("3 vectors are of another projection: their scores are as recorded",)
+    assert found.notes == ("3 vectors are of another projection: scores as recorded",)
 
 
 def test_experiences_that_the_record_does_not_name_are_refused(pack: Pack) -> None:

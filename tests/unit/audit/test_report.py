@@ -68,7 +68,7 @@ def test_an_expired_experience_is_still_evidence_and_a_forgotten_one_is_not() ->
 
     assert [one.memory_id for one in pack.memory] == [lasting.memory_id]
     assert result.same
-    assert any("1 of 2 experiences are not remembered" in note for note in result.notes)
+    assert any("1 of 2 experiences were forgotten" in note for note in result.notes)
 
 
 def test_the_decision_that_was_resolved_comes_along() -> None:

@@ -55,7 +55,7 @@ def build_output_info(result: CheckResult) -> dict[str, Any] | None:
         return {"refusal": result.envelope, "words": result.user_text}
     limits = {
         "constraints": list(result.constraints),
-        "obligations": [str(duty) for duty in result.obligations],
+        "obligations": [str(one) for one in result.obligations],
         "resources": list(result.resources),
     }
     return {name: values for name, values in limits.items() if values} or None
