@@ -20,9 +20,9 @@ from demur.errors import InputError, one_line
 MAX_NORM = 2**24
 MAX_SIZE = 2**16 - 1
 
-_VERSION = 1
-_HEAD = struct.Struct("<BH")
-_DIGITS = 10**6
+_FORM_VERSION = 1
+_HEADER = struct.Struct("<BH")
+_SCORE_SCALE = 10**6
 
 
 class Vector(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
             problem = f"the squares of a vector sum to {norm}, more than {MAX_NORM}"
             raise InputError(problem, help="scale the values down")
         count = len(places)
-        raw = struct.pack(f"<BH{count}H{count}h", _VERSION, count, *places, *numbers)
+        raw = struct.pack(f"<BH{count}H{count}h", _FORM_VERSION, count, *places, *numbers)
         return cls(raw=raw, norm=norm)
 
     @classmethod
@@ -61,13 +61,13 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
             InputError: The bytes are damaged or of another version.
         """
         try:
-            version, count = _HEAD.unpack_from(raw)
-            body = struct.unpack_from(f"<{count}H{count}h", raw, _HEAD.size)
+            version, count = _HEADER.unpack_from(raw)
+            body = struct.unpack_from(f"<{count}H{count}h", raw, _HEADER.size)
         except struct.error:
             raise InputError("a stored vector is cut short") from None
         vector = cls.from_values(dict(zip(body[:count], body[count:], strict=True)))
         # Each vector has one form: ascending places, no zeros, no extra bytes.
-        if version != _VERSION or vector.raw != raw:
+        if version != _FORM_VERSION or vector.raw != raw:
             problem = "a stored vector is damaged or of another version"
             raise InputError(problem, help="project the request again")
         return vector
@@ -85,17 +85,17 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def place_bytes(self) -> bytes:
         """The places that are not zero, ascending: unsigned, 2 bytes each, little-endian."""
-        return self.raw[_HEAD.size : (len(self.raw) + _HEAD.size) // 2]
+        return self.raw[_HEADER.size : (len(self.raw) + _HEADER.size) // 2]
 
     @property
     def value_bytes(self) -> bytes:
         """The values at those places: signed, 2 bytes each, little-endian."""
-        return self.raw[(len(self.raw) + _HEAD.size) // 2 :]
+        return self.raw[(len(self.raw) + _HEADER.size) // 2 :]
 
     def items(self) -> Iterator[tuple[int, int]]:
         """Return the (place, value) pairs that are not zero, by place."""
-        count = (len(self.raw) - _HEAD.size) // 4
-        body = struct.unpack_from(f"<{count}H{count}h", self.raw, _HEAD.size)
+        count = (len(self.raw) - _HEADER.size) // 4
+        body = struct.unpack_from(f"<{count}H{count}h", self.raw, _HEADER.size)
         return zip(body[:count], body[count:], strict=True)
 
     def dot(self, other: Self) -> int:
@@ -111,8 +111,8 @@ def cosine_score(dot: int, one: int, other: int) -> float:
     """
     if dot <= 0:
         return 0.0
-    quadruple = 4 * dot * dot * _DIGITS**2 // (one * other)
-    return (math.isqrt(quadruple) + 1) // 2 / _DIGITS
+    quadruple = 4 * dot * dot * _SCORE_SCALE**2 // (one * other)
+    return (math.isqrt(quadruple) + 1) // 2 / _SCORE_SCALE
 
 
 _MIN_SEVERITY, _MAX_SEVERITY = 1, 5

@@ -44,10 +44,10 @@ def _import_optional(name: str) -> Any:
 EXACT_UP_TO = 10_000
 
 # Scores have six decimals: rows that tie there differ by less than this before rounding.
-_TIE = 2e-6
-_CANDIDATES = 64
-_ZERO = 2**31
-_FULL = math.sqrt(MAX_NORM)
+_SCORE_TIE = 2e-6
+_MIN_CANDIDATES = 64
+_SLOT_ZERO = 2**31
+_MAX_LENGTH = math.sqrt(MAX_NORM)
 
 
 class NearRow(NamedTuple):
@@ -93,7 +93,7 @@ class MatrixIndex:
         scores = dots / self._lengths
         least = 0.0
         if len(scores) > count:
-            least = np.partition(scores, -count)[-count] - _TIE * math.sqrt(query.norm)
+            least = np.partition(scores, -count)[-count] - _SCORE_TIE * math.sqrt(query.norm)
         rows = np.flatnonzero((scores >= least) & (dots > 0))
         return list(map(NearRow, rows.tolist(), dots[rows].astype("i8").tolist()))
 
@@ -111,14 +111,14 @@ class ColumnIndex:
     def __init__(self, vectors: Sequence[Vector]) -> None:
         self._lengths = [math.sqrt(vector.norm or 1) for vector in vectors]
         self._slots = struct.Struct(f"<{len(vectors)}I")
-        self._zeros = int.from_bytes(self._slots.pack(*[_ZERO] * len(vectors)), "little")
+        self._zeros = int.from_bytes(self._slots.pack(*[_SLOT_ZERO] * len(vectors)), "little")
         places: dict[int, list[tuple[int, int]]] = {}
         for row, vector in enumerate(vectors):
             for place, value in vector.items():
                 places.setdefault(place, []).append((row, value))
         self._columns: dict[int, int] = {}
         for place, cells in places.items():
-            slots = [_ZERO] * len(vectors)
+            slots = [_SLOT_ZERO] * len(vectors)
             for row, value in cells:
                 slots[row] += value
             self._columns[place] = int.from_bytes(self._slots.pack(*slots), "little") - self._zeros
@@ -129,9 +129,9 @@ class ColumnIndex:
         for place, value in query.items():
             total += value * self._columns.get(place, 0)
         slots = self._slots.unpack(total.to_bytes(self._slots.size, "little"))
-        dots = [slot - _ZERO for slot in slots]
+        dots = [slot - _SLOT_ZERO for slot in slots]
         scores = list(map(truediv, dots, self._lengths))
-        least = heapq.nlargest(count, scores)[-1] - _TIE * math.sqrt(query.norm)
+        least = heapq.nlargest(count, scores)[-1] - _SCORE_TIE * math.sqrt(query.norm)
         rows = [row for row, score in enumerate(scores) if score >= least]
         return [NearRow(row, dots[row]) for row in rows if dots[row] > 0]
 
@@ -153,12 +153,12 @@ class GraphIndex:
             some = vectors[start : start + EXACT_UP_TO]
             keys = load_numpy().arange(start, start + len(some))
             # Scale down for half precision; the angle does not depend on the length.
-            self._graph.add(keys, _dense_matrix(some, self._width) / _FULL, threads=1)
+            self._graph.add(keys, _dense_matrix(some, self._width) / _MAX_LENGTH, threads=1)
 
     def find_nearest(self, query: Vector, count: int) -> list[NearRow]:
         """Return rows that are near, most likely the nearest."""
         row = _dense_row(query, self._width)
-        found = self._graph.search(row / _FULL, max(_CANDIDATES, 4 * count))
+        found = self._graph.search(row / _MAX_LENGTH, max(_MIN_CANDIDATES, 4 * count))
         keys = found.keys.tolist()
         dots = _dense_matrix([self._vectors[key] for key in keys], self._width) @ row
         near = map(NearRow, keys, dots.astype("i8").tolist())

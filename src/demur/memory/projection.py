@@ -33,12 +33,12 @@ _MAX_LEAVES = 128
 _MAX_WORDS = 16
 _MAX_DEPTH = 8
 
-_PRESENT = 4
-_VALUE = 12
-_NEAR = 6
+_PRESENCE_WEIGHT = 4
+_VALUE_WEIGHT = 12
+_STEP_WEIGHT = 6
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+")
-_NAMES_ONE = re.compile(
+_IDENTIFIER_FIELD = re.compile(
     r"(?:^|[^a-z])(?:ids?|uuid|guid|ulid|hash|digest|token|nonce|signature|at|timestamp"
     r"|email|phone|iban|ip|address)$|(?<=[a-z])(?:I[dD]s?|At|Email|Phone|Address)$"
 )
@@ -109,9 +109,9 @@ def _word_features(word: str) -> tuple[tuple[str, int], ...]:
 def _leaf_features(part: Mapping[str, Any]) -> Features:
     found: Features = {}
     for path, value in islice(_walk_leaves(part, "", 0), _MAX_LEAVES):
-        field, names_one = _field_name(path)
-        found[field] = _PRESENT
-        if not names_one:
+        field, is_identifier = _field_name(path)
+        found[field] = _PRESENCE_WEIGHT
+        if not is_identifier:
             for name, weight in _value_features(value).items():
                 found[f"{field}={name}"] = weight
     return found
@@ -120,7 +120,7 @@ def _leaf_features(part: Mapping[str, Any]) -> Features:
 @lru_cache(maxsize=2**12)
 def _field_name(path: str) -> tuple[str, bool]:
     """Return the folded name of a field, and whether its value is a mere identifier."""
-    return _fold_text(path), _NAMES_ONE.search(path) is not None
+    return _fold_text(path), _IDENTIFIER_FIELD.search(path) is not None
 
 
 def _walk_leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
@@ -137,13 +137,13 @@ def _walk_leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]
 
 def _value_features(value: Any) -> Features:
     if isinstance(value, bool):
-        return {str(value): _VALUE}
+        return {str(value): _VALUE_WEIGHT}
     if isinstance(value, int | float):
         return _number_features(value)
     if isinstance(value, str):
         # The words of a text share the weight of one value.
         words = list(dict.fromkeys(_split_words(value[:_MAX_TEXT_LENGTH])))[:_MAX_WORDS]
-        weight = math.isqrt(_VALUE * _VALUE // max(1, len(words)))
+        weight = math.isqrt(_VALUE_WEIGHT * _VALUE_WEIGHT // max(1, len(words)))
         return dict.fromkeys(words, weight)
     return {}
 
@@ -151,17 +151,17 @@ def _value_features(value: Any) -> Features:
 def _number_features(value: float) -> Features:
     """Return the number's bucket on a half-octave scale, and the buckets on both sides."""
     if not value:
-        return {"0": _VALUE}
+        return {"0": _VALUE_WEIGHT}
     # Unlike a logarithm, this is exact on every machine.
     mantissa, exponent = math.frexp(abs(value))
     step = 2 * exponent + (mantissa >= _ROOT_HALF)
     sign = "-" if value < 0 else "+"
-    return {f"{sign}{step + off}": _VALUE - _NEAR * abs(off) for off in (-1, 0, 1)}
+    return {f"{sign}{step + off}": _VALUE_WEIGHT - _STEP_WEIGHT * abs(off) for off in (-1, 0, 1)}
 
 
 # The share of each group in a perfect score, in millionths. The default thresholds of
 # `MemorySettings` were chosen with these: if you change one, measure the other again.
-_SHARES = {
+_GROUP_SHARES = {
     "action": 250_000,
     "intent": 200_000,
     "evidence": 300_000,
@@ -169,8 +169,8 @@ _SHARES = {
     "target": 80_000,
     "subject": 50_000,
 }
-_SIZE = 512
-_MAX_EMBEDDING = MAX_SIZE // 2
+_DEFAULT_SIZE = 512
+_MAX_EMBEDDING_SIZE = MAX_SIZE // 2
 
 
 class Projection(Protocol):
@@ -187,7 +187,7 @@ class Projection(Protocol):
 class HashedProjection:
     """The default projection: signed feature hashing into `size` places."""
 
-    def __init__(self, size: int = _SIZE) -> None:
+    def __init__(self, size: int = _DEFAULT_SIZE) -> None:
         if not 16 <= size <= MAX_SIZE:
             raise InputError(f"a projection has 16 to {MAX_SIZE} places, not `{size}`")
         self.size = size
@@ -207,7 +207,7 @@ class HashedProjection:
             for feature, weight in groups[group].items():
                 place, sign = _hash_feature(group, feature, self.size)
                 hashed[place] = hashed.get(place, 0) + sign * weight
-            for place, value in _scale_values(hashed, _SHARES[group]).items():
+            for place, value in _scale_values(hashed, _GROUP_SHARES[group]).items():
                 total[place] = total.get(place, 0) + value
         return total
 
@@ -257,8 +257,8 @@ def _scale_values(values: Mapping[int, int], share: int) -> dict[int, int]:
 def _quantise_embedding(numbers: Sequence[float]) -> list[int]:
     """Return an embedding as integers, scaled to the share of the intent group."""
     values = [float(number) for number in numbers]
-    if len(values) > _MAX_EMBEDDING:
-        raise InputError(f"an embedding has at most {_MAX_EMBEDDING} numbers")
+    if len(values) > _MAX_EMBEDDING_SIZE:
+        raise InputError(f"an embedding has at most {_MAX_EMBEDDING_SIZE} numbers")
     if not all(map(math.isfinite, values)):
         raise InputError("an embedding holds a number that is not finite")
     peak = max(map(abs, values), default=0.0)
@@ -267,4 +267,4 @@ def _quantise_embedding(numbers: Sequence[float]) -> list[int]:
     values = [value / peak for value in values]
     # `fsum` rounds once, so the order of summation does not matter.
     length = math.sqrt(math.fsum(value * value for value in values))
-    return [round(value / length * math.sqrt(_SHARES["intent"])) for value in values]
+    return [round(value / length * math.sqrt(_GROUP_SHARES["intent"])) for value in values]

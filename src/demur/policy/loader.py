@@ -27,15 +27,15 @@ from demur.source.schema import JsonSchema, load_schema
 
 SCHEMA_VERSION = "policy.v1"
 _SCHEMA = load_schema(__file__, SCHEMA_VERSION)
-_PARTS = {name: part.get("properties", {}) for name, part in _SCHEMA["$defs"].items()}
+_PART_FIELDS = {name: part.get("properties", {}) for name, part in _SCHEMA["$defs"].items()}
 _STAGE_VERDICTS = {
     Stage.REQUIREMENTS: (Verdict.DENY, Verdict.ABSTAIN, Verdict.ESCALATE),
     Stage.HARD_BLOCKS: (Verdict.DENY,),
     Stage.ESCALATIONS: (Verdict.ESCALATE,),
     Stage.ALLOW_PATHS: (Verdict.ALLOW,),
 }
-_DEFAULT = RuleOutcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
-_CURRENCY = re.compile(r"[A-Z]{3}\Z")
+_DEFAULT_OUTCOME = RuleOutcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
+_CURRENCY_CODE = re.compile(r"[A-Z]{3}\Z")
 
 
 def policy_schema() -> JsonSchema:
@@ -102,7 +102,7 @@ class _PolicyLoader:
 
     def _read_shadows(self, source: SourceItem) -> Iterator[ShadowedCode]:
         for child in source.list_items("shadow"):
-            child.as_fields(_PARTS["shadow"], "a shadow")
+            child.as_fields(_PART_FIELDS["shadow"], "a shadow")
             code = child.require_text("code")
             reason = child.require_text("reason")
             entry = child.value["code"].look_up(self.registry.__getitem__) if code else None
@@ -120,8 +120,8 @@ class _PolicyLoader:
 
     def _read_default(self, item: SourceItem | None) -> RuleOutcome:
         if item is None:
-            return _DEFAULT
-        item.as_fields(_PARTS["defaults"], "`defaults`")
+            return _DEFAULT_OUTCOME
+        item.as_fields(_PART_FIELDS["defaults"], "`defaults`")
         before = len(item.problems)
         verdict = item.word_or_default("verdict", Verdict.ESCALATE)
         code = item.get("reason_code")
@@ -129,9 +129,9 @@ class _PolicyLoader:
         if code is not None:
             codes = self._look_up_codes([code] if code.must_be_text("reason_code") else [])
         elif verdict is Verdict.ESCALATE:
-            codes = _DEFAULT.reason_codes
+            codes = _DEFAULT_OUTCOME.reason_codes
         outcome = RuleOutcome(verdict, codes)
-        self._check_outcome(outcome, item, sound=len(item.problems) == before)
+        self._check_outcome(outcome, item, complete=len(item.problems) == before)
         return outcome
 
     def _read_rules(self, source: SourceItem) -> Iterator[PolicyRule]:
@@ -143,7 +143,7 @@ class _PolicyLoader:
             yield rule
 
     def _read_rule(self, item: SourceItem) -> PolicyRule:
-        item.as_fields(_PARTS["rule"], "a rule")
+        item.as_fields(_PART_FIELDS["rule"], "a rule")
         item.optional_text("description")
         stage = item.require_word("stage", Stage) or Stage.ESCALATIONS
         condition = self.conditions.read_condition(item)
@@ -166,34 +166,34 @@ class _PolicyLoader:
     def _read_outcome(self, rule: SourceItem, condition: Condition) -> RuleOutcome:
         item = rule.require_item("then")
         if item is None:
-            return _DEFAULT
-        item.as_fields(_PARTS["then"], "`then`")
+            return _DEFAULT_OUTCOME
+        item.as_fields(_PART_FIELDS["then"], "`then`")
         before = len(item.problems)
         verdict = item.require_word("verdict", Verdict) or Verdict.ESCALATE
         codes = self._look_up_codes(item.distinct_texts("reason_codes"))
-        sound = len(item.problems) == before
+        complete = len(item.problems) == before
         # Nobody has to supply fields that an ALLOW rule requires to be missing.
-        asked = () if verdict is Verdict.ALLOW else dict.fromkeys(absent_paths(condition))
+        absent = () if verdict is Verdict.ALLOW else dict.fromkeys(absent_paths(condition))
         constraints = tuple(text.value for text in item.distinct_texts("constraints"))
         missing = tuple(text.value for text in item.distinct_texts("missing"))
         listed = item.list_items("obligations")
-        duties = [child.match_word(Obligation, "obligation") for child in listed]
+        obligations = [child.match_word(Obligation, "obligation") for child in listed]
         outcome = RuleOutcome(
             verdict=verdict,
             reason_codes=codes,
             constraints=constraints,
-            missing=missing or tuple(asked),
-            obligations=tuple(duty for duty in duties if duty is not None),
+            missing=missing or tuple(absent),
+            obligations=tuple(obligation for obligation in obligations if obligation is not None),
         )
-        self._check_outcome(outcome, item, sound=sound)
+        self._check_outcome(outcome, item, complete=complete)
         return outcome
 
-    def _check_outcome(self, outcome: RuleOutcome, item: SourceItem, *, sound: bool) -> None:
-        """Report an impossible outcome. If it is not `sound`, codes may be missing from it."""
+    def _check_outcome(self, outcome: RuleOutcome, item: SourceItem, *, complete: bool) -> None:
+        """Report an impossible outcome. Unless it is `complete`, codes may be missing from it."""
         entries = [self.registry[code] for code in outcome.reason_codes]
         classes = {entry.refusal_class for entry in entries if entry.effect is Effect.REFUSE}
         if outcome.verdict is not Verdict.ALLOW:
-            if sound and not classes:
+            if complete and not classes:
                 item.report(f"{outcome.verdict} needs a reason code that refuses")
             return
         for refusal_class in sorted(filter(None, classes)):
@@ -217,7 +217,7 @@ def _read_rates(source: SourceItem) -> dict[str, float]:
     for currency, rate in rates.items():
         if rate.number is None or rate.number <= 0:
             rate.report(f"the rate of `{currency}` must be a positive number")
-        if not _CURRENCY.match(currency) or currency == "USD":
+        if not _CURRENCY_CODE.match(currency) or currency == "USD":
             problem = f"`{currency}` is no currency to convert"
             source.value["rates"].report_key(currency, problem, "like EUR")
     return {currency: rate.value for currency, rate in rates.items()}

@@ -66,7 +66,7 @@ class Transaction(Protocol):
         """Mark rows whose callers got an error because storing was not confirmed in time."""
 
 
-_NAME = re.compile(r"(\d{4})_\w+\.sql")
+_MIGRATION_NAME = re.compile(r"(\d{4})_\w+\.sql")
 
 
 class Migration(NamedTuple):
@@ -79,7 +79,7 @@ class Migration(NamedTuple):
 def load_migrations(kind: str) -> tuple[Migration, ...]:
     """Return all steps for a kind of database, oldest first."""
     folder = files("demur.store") / "migrations" / kind
-    found = ((_NAME.fullmatch(file.name), file) for file in folder.iterdir())
+    found = ((_MIGRATION_NAME.fullmatch(file.name), file) for file in folder.iterdir())
     steps = [(int(match[1]), file.read_text(encoding="utf-8")) for match, file in found if match]
     return tuple(Migration(*step) for step in sorted(steps))
 

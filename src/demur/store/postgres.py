@@ -37,7 +37,7 @@ from demur.store.sql import Backend, Dialect, Execute
 Connection = psycopg.Connection[tuple[Any, ...]]
 Durability = Literal["full", "normal"]
 
-_READERS = 4
+_MAX_READERS = 4
 # Errors about one row; all others mean that the database cannot be used.
 _ABOUT_A_ROW = (
     psycopg.DataError,
@@ -47,7 +47,7 @@ _ABOUT_A_ROW = (
     UnicodeError,
 )
 # A server default of `off` would break the promise of `full`; stricter defaults stay.
-_CONFIGURE = """
+_SET_SESSION = """
     SELECT set_config('timezone', 'UTC', false),
            set_config('default_transaction_isolation', 'read committed', false),
            set_config('lock_timeout', %(limit)s, false),
@@ -88,7 +88,7 @@ class PostgresConnections:
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             self._address,
             min_size=0,
-            max_size=_READERS,
+            max_size=_MAX_READERS,
             timeout=self._timeout_s,
             reconnect_timeout=self._timeout_s,
             kwargs={"autocommit": True},
@@ -152,7 +152,7 @@ class PostgresConnections:
     def _configure_session(self, connection: Connection, *, writes: bool) -> None:
         connection.adapters.register_loader("json", _RawJsonLoader)
         limit = str(round(self._timeout_s * 1000))
-        connection.execute(_CONFIGURE, {"limit": limit, "lazy": self._lazy, "writes": writes})
+        connection.execute(_SET_SESSION, {"limit": limit, "lazy": self._lazy, "writes": writes})
 
     def _check_open(self) -> None:
         if self._closed:
@@ -231,7 +231,7 @@ getattr(os, "register_at_fork", dict)(after_in_child=_after_fork)
 
 
 _INSERT_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
-_INSERT = (
+_INSERT_RECORD = (
     f"INSERT INTO decision_records ({', '.join(_INSERT_COLUMNS)})"  # noqa: S608 - our own names
     f" VALUES ({', '.join(['%s'] * len(_INSERT_COLUMNS))})"
 ).encode()
@@ -240,17 +240,17 @@ _LOCK_HEADS = """
     SELECT tenant, seq, record_hash FROM chain_heads
     WHERE tenant = ANY(%s) ORDER BY tenant FOR UPDATE
 """
-_EXISTING = """
+_SELECT_EXISTING = """
     SELECT tenant, request_id, decision_id
     FROM decision_records JOIN unnest(%s::text[], %s::text[]) AS asked (tenant, request_id)
     USING (tenant, request_id)
 """
-_MOVE = """
+_SET_HEAD = """
     INSERT INTO chain_heads (tenant, seq, record_hash) VALUES (%s, %s, %s)
     ON CONFLICT (tenant) DO UPDATE SET seq = EXCLUDED.seq, record_hash = EXCLUDED.record_hash
 """
-_DOUBT = "UPDATE decision_records SET confirmed = false WHERE decision_id = ANY(%s)"
-_GENESIS = """
+_MARK_UNCONFIRMED = "UPDATE decision_records SET confirmed = false WHERE decision_id = ANY(%s)"
+_INSERT_GENESIS = """
     INSERT INTO chain_heads (tenant, seq, record_hash)
     SELECT tenant, 0, %s FROM unnest(%s::text[]) AS new (tenant)
     ON CONFLICT DO NOTHING
@@ -279,28 +279,29 @@ class PostgresTransaction:
         """Return the decision id of each (tenant, request_id) that is stored already."""
         if not keys:
             return {}
-        found = self._connection.execute(_EXISTING, [*map(list, zip(*keys, strict=True))])
+        found = self._connection.execute(_SELECT_EXISTING, [*map(list, zip(*keys, strict=True))])
         return {(tenant, request_id): decision_id for tenant, request_id, decision_id in found}
 
     def insert_rows(self, rows: Sequence[tuple[UnlinkedRow, ChainHead, str]]) -> None:
         """Insert rows, each with the head before it and its own hash."""
         if rows:
-            self._connection.cursor().executemany(_INSERT, [_row_values(*row) for row in rows])
+            values = [_row_values(*row) for row in rows]
+            self._connection.cursor().executemany(_INSERT_RECORD, values)
 
     def set_heads(self, heads: Collection[ChainHead]) -> None:
         """Move the heads."""
         if heads:
-            self._connection.cursor().executemany(_MOVE, heads)
+            self._connection.cursor().executemany(_SET_HEAD, heads)
 
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
         """Mark rows whose callers got an error because storing was not confirmed in time."""
         if decision_ids:
-            self._connection.execute(_DOUBT, [list(decision_ids)])
+            self._connection.execute(_MARK_UNCONFIRMED, [list(decision_ids)])
 
 
 def begin_chains(connection: Connection, tenants: Collection[str]) -> None:
     """Create the genesis head of each tenant that has none."""
-    connection.execute(_GENESIS, [GENESIS, sorted(tenants)])
+    connection.execute(_INSERT_GENESIS, [GENESIS, sorted(tenants)])
 
 
 def _row_values(row: UnlinkedRow, head: ChainHead, link: str) -> tuple[Any, ...]:
@@ -310,11 +311,11 @@ def _row_values(row: UnlinkedRow, head: ChainHead, link: str) -> tuple[Any, ...]
     return (*columns, list(codes), *digests, *halves, head.seq + 1, head.hash, link)
 
 
-_STEPS = load_migrations("postgres")
+_MIGRATIONS = load_migrations("postgres")
 # An advisory lock; its number is "demur" in hexadecimal.
 _LOCK_SCHEMA = "SELECT pg_advisory_xact_lock(x'64656d7572'::bigint)"
-_META = "CREATE TABLE IF NOT EXISTS meta (key text NOT NULL PRIMARY KEY, value text NOT NULL)"
-_NOTE = """
+_ADD_META = "CREATE TABLE IF NOT EXISTS meta (key text NOT NULL PRIMARY KEY, value text NOT NULL)"
+_SAVE_VERSION = """
     INSERT INTO meta (key, value) VALUES ('schema_version', %s)
     ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value
 """
@@ -329,37 +330,37 @@ def run_migrations(connection: Connection, where: str) -> None:
     if connection.info.parameter_status("server_encoding") != "UTF8":
         help_text = "create it with `ENCODING 'UTF8' TEMPLATE template0`"
         raise StorageError("the database cannot hold all text", where=where, help=help_text)
-    if not pending_migrations(_STEPS, schema_version(connection), where):
+    if not pending_migrations(_MIGRATIONS, schema_version(connection), where):
         return
     with connection.transaction():
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
         connection.execute(_LOCK_SCHEMA)
         # Another process may have migrated meanwhile. Create and read the table to see it: the
         # catalogue may still show the state before the wait.
-        connection.execute(_META)
-        for step in pending_migrations(_STEPS, _noted_version(connection), where):
+        connection.execute(_ADD_META)
+        for step in pending_migrations(_MIGRATIONS, _stored_version(connection), where):
             connection.execute(step.sql.encode())
-            connection.execute(_NOTE, [str(step.version)])
+            connection.execute(_SAVE_VERSION, [str(step.version)])
 
 
 def schema_version(connection: Connection) -> int:
     """Return the version of the schema; 0 if there is none yet."""
     found = connection.execute("SELECT to_regclass('meta') IS NOT NULL").fetchone()
-    return _noted_version(connection) if found == (True,) else 0
+    return _stored_version(connection) if found == (True,) else 0
 
 
-def _noted_version(connection: Connection) -> int:
+def _stored_version(connection: Connection) -> int:
     row = connection.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
     return 0 if row is None else int(row[0])
 
 
-_NAMED = re.compile(r"(?<!:):([a-z_0-9]+)")
+_PLACEHOLDER = re.compile(r"(?<!:):([a-z_0-9]+)")
 
 
 @lru_cache(256)
-def _compile(statement: str) -> bytes:
+def _to_psycopg(statement: str) -> bytes:
     """Return a statement with the placeholders of the driver."""
-    return _NAMED.sub(r"%(\1)s", statement).encode()
+    return _PLACEHOLDER.sub(r"%(\1)s", statement).encode()
 
 
 class PostgresBackend(Backend):
@@ -402,14 +403,16 @@ class PostgresBackend(Backend):
                 begin_chains(connection, fresh)
             self._begun |= fresh
 
-    def _read(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def _run_query(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         with self._connections.reader() as connection:
-            return connection.execute(_compile(statement), values or None).fetchall()
+            return connection.execute(_to_psycopg(statement), values or None).fetchall()
 
     @contextmanager
-    def _write(self) -> Iterator[Execute]:
+    def _open_write(self) -> Iterator[Execute]:
         with self._connections.writer() as connection, connection.transaction():
-            yield lambda statement, values: connection.execute(_compile(statement), values or None)
+            yield lambda statement, values: connection.execute(
+                _to_psycopg(statement), values or None
+            )
 
     @staticmethod
     def _decode_time(value: Any) -> str:

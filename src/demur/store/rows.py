@@ -131,7 +131,7 @@ class ApiKey(NamedTuple):
     note: str
 
 
-_HOUR = "%Y-%m-%dT%H"
+_HOUR_FORMAT = "%Y-%m-%dT%H"
 
 
 class TallyRow(NamedTuple):
@@ -190,7 +190,7 @@ def hour_of(moment: datetime) -> str:
     """
     if moment.tzinfo is None:
         raise InputError("a moment needs a time zone", help="like datetime.now(UTC)")
-    return moment.astimezone(UTC).strftime(_HOUR)
+    return moment.astimezone(UTC).strftime(_HOUR_FORMAT)
 
 
 def hours_back(now: datetime, hours: int) -> datetime:
@@ -217,7 +217,7 @@ def group_tallies(rows: Iterable[TallyRow]) -> Tallies:
 
 
 GENESIS = "sha256:" + "0" * 64
-_DOMAIN = b"demur chain.v1\n"
+_CHAIN_DOMAIN = b"demur chain.v1\n"
 
 
 def genesis_head(tenant: str) -> ChainHead:
@@ -231,4 +231,4 @@ def link_hash(head: ChainHead, decision_id: str, record: bytes) -> str:
     It also covers tenant, place and id, so that a link is valid at its own place only.
     """
     place = f"{head.tenant}\n{head.seq + 1}\n{decision_id}\n{head.hash}\n"
-    return f"sha256:{hashlib.sha256(_DOMAIN + place.encode() + record).hexdigest()}"
+    return f"sha256:{hashlib.sha256(_CHAIN_DOMAIN + place.encode() + record).hexdigest()}"

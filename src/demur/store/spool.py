@@ -16,7 +16,7 @@ from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError, UnavailableError
 
 _OWNER_ONLY = 0o600
-_NOTHING = msgspec.Raw(b"null")
+_NULL = msgspec.Raw(b"null")
 
 
 class _SpoolLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,10 +24,10 @@ class _SpoolLine(msgspec.Struct, frozen=True, kw_only=True):
 
     line: str
     record: msgspec.Raw
-    sealed: msgspec.Raw = _NOTHING
+    sealed: msgspec.Raw = _NULL
 
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode_line = msgspec.json.Encoder(order="sorted").encode
 _decode_line = msgspec.json.Decoder(_SpoolLine).decode
 _decode_record = msgspec.json.Decoder(DecisionRecord).decode
 
@@ -52,10 +52,10 @@ class Spool:
             StorageError: The file cannot be written either.
         """
         line = format_refusal(ReasonCode.STORAGE_UNAVAILABLE, f"decision {record.decision_id}")
-        sealed = _NOTHING if record.sealed is None else msgspec.Raw(record.sealed)
+        sealed = _NULL if record.sealed is None else msgspec.Raw(record.sealed)
         held = _SpoolLine(line=line, record=msgspec.Raw(record.open_bytes()), sealed=sealed)
         try:
-            self._append_line(_encode(held) + b"\n")
+            self._append_line(_encode_line(held) + b"\n")
         except OSError as error:
             problem = f"the spool cannot be written: {error.strerror or error}"
             raise UnavailableError(problem, where=str(self.path)) from error

@@ -52,7 +52,7 @@ class Dialect(NamedTuple):
 Execute = Callable[[str, Mapping[str, Any]], Any]
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
+def _insert_statement(table: str, columns: Sequence[str]) -> str:
     values = ", ".join(f":{name}" for name in columns)
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"
 
@@ -60,40 +60,40 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 _MAX_SEQ = 2**63 - 1
 _MAX_RETIRED = 2000
 _LABEL_PAGE = 500
-_BEYOND = "\U0010ffff"
-_WIDTH = len(UnlinkedRow._fields)
-_CREATED_AT, _CODES = map(UnlinkedRow._fields.index, ("created_at", "reason_codes"))
-_LINK = "seq, previous_hash, record_hash, confirmed"
-_FROM = "FROM decision_records"
+_BEYOND_ALL = "\U0010ffff"
+_ROW_WIDTH = len(UnlinkedRow._fields)
+_TIME_COLUMN, _CODES_COLUMN = map(UnlinkedRow._fields.index, ("created_at", "reason_codes"))
+_LINK_COLUMNS = "seq, previous_hash, record_hash, confirmed"
+_FROM_RECORDS = "FROM decision_records"
 # Skips from one tenant to the next instead of reading every record.
-_TENANTS = f"""
+_SELECT_TENANTS = f"""
     WITH RECURSIVE found (tenant) AS (
-        SELECT MIN(tenant) {_FROM}
-        UNION ALL SELECT (SELECT MIN(tenant) {_FROM} WHERE tenant > found.tenant)
+        SELECT MIN(tenant) {_FROM_RECORDS}
+        UNION ALL SELECT (SELECT MIN(tenant) {_FROM_RECORDS} WHERE tenant > found.tenant)
         FROM found WHERE found.tenant IS NOT NULL
     )
     SELECT tenant FROM found WHERE tenant IS NOT NULL
     UNION SELECT tenant FROM chain_heads WHERE seq > 0 ORDER BY tenant
 """
-_HEADS = "SELECT tenant, seq, record_hash FROM chain_heads WHERE seq > 0 ORDER BY tenant"
-_ANCHOR = "SELECT tenant, seq, record_hash FROM chain_anchors WHERE tenant = :tenant"
-_CHECKPOINTS = """
+_SELECT_HEADS = "SELECT tenant, seq, record_hash FROM chain_heads WHERE seq > 0 ORDER BY tenant"
+_SELECT_ANCHOR = "SELECT tenant, seq, record_hash FROM chain_anchors WHERE tenant = :tenant"
+_SELECT_CHECKPOINTS = """
     SELECT created_at, tenant, seq, record_hash FROM checkpoints WHERE tenant = :tenant
     ORDER BY seq, created_at
 """
-_UNREVIEWED = """
+_IS_UNREVIEWED = """
     NOT EXISTS (SELECT 1 FROM labels
                 WHERE labels.decision_id = decision_records.decision_id AND kind = 'review')
 """
-_PLACE = ("tenant", "seq", "record_hash", "created_at")
-_SAVE_CHECKPOINT = f"{_insert('checkpoints', _PLACE)} ON CONFLICT DO NOTHING"
-_SAVE_SNAPSHOT = f"{_insert('snapshots', Snapshot._fields)} ON CONFLICT DO NOTHING"
+_CHECKPOINT_COLUMNS = ("tenant", "seq", "record_hash", "created_at")
+_SAVE_CHECKPOINT = f"{_insert_statement('checkpoints', _CHECKPOINT_COLUMNS)} ON CONFLICT DO NOTHING"
+_SAVE_SNAPSHOT = f"{_insert_statement('snapshots', Snapshot._fields)} ON CONFLICT DO NOTHING"
 _SAVE_EXPERIENCE = (
-    f"{_insert('experiences', ExperienceRow._fields)}"
+    f"{_insert_statement('experiences', ExperienceRow._fields)}"
     " ON CONFLICT (tenant, memory_id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in ExperienceRow._fields)
 )
-_EXPERIENCES = f"""
+_SELECT_EXPERIENCES = f"""
     SELECT {", ".join(ExperienceRow._fields)} FROM experiences
     WHERE tenant = :tenant AND (expires_at IS NULL OR expires_at > :now) ORDER BY memory_id
 """
@@ -101,9 +101,9 @@ _NEXT_VERSION = """
     INSERT INTO memory_versions (tenant, version) VALUES (:tenant, 1)
     ON CONFLICT (tenant) DO UPDATE SET version = memory_versions.version + 1
 """
-_FORGET = "DELETE FROM experiences WHERE tenant = :tenant AND"
-_LABELS = f"SELECT label_id, {', '.join(Label._fields)} FROM labels WHERE"
-_BEHIND = """
+_DELETE_EXPERIENCES = "DELETE FROM experiences WHERE tenant = :tenant AND"
+_SELECT_LABELS = f"SELECT label_id, {', '.join(Label._fields)} FROM labels WHERE"
+_SELECT_UNCOUNTED = """
     SELECT tenant, head.seq FROM chain_heads AS head
     LEFT JOIN tally_marks AS mark USING (tenant) WHERE head.seq > COALESCE(mark.seq, 0)
 """
@@ -118,14 +118,14 @@ _ADD_TALLIES = """
     ON CONFLICT (tenant, hour, kind, first, second, third)
     DO UPDATE SET count = tallies.count + excluded.count
 """
-_TALLIES = """
+_SELECT_TALLIES = """
     SELECT kind, hour, first, second, third, CAST(SUM(count) AS BIGINT) FROM tallies
     WHERE {tenant} hour >= :first AND hour < :beyond
     GROUP BY kind, hour, first, second, third ORDER BY hour, kind
 """
-_KEYS = f"SELECT {', '.join(ApiKey._fields)} FROM api_keys"
-_REVOKE = "UPDATE api_keys SET revoked_at = :now WHERE key_id = :key_id AND revoked_at IS NULL"
-_OLDEST = """
+_SELECT_KEYS = f"SELECT {', '.join(ApiKey._fields)} FROM api_keys"
+_REVOKE_KEY = "UPDATE api_keys SET revoked_at = :now WHERE key_id = :key_id AND revoked_at IS NULL"
+_SELECT_OLDEST = """
     SELECT seq, record_hash, created_at < :before FROM decision_records
     WHERE tenant = :tenant ORDER BY seq LIMIT :limit
 """
@@ -136,8 +136,8 @@ _SAVE_ANCHOR = """
         record_hash = excluded.record_hash, retired_before = excluded.retired_before
     WHERE chain_anchors.seq < excluded.seq
 """
-_RETIRE = "DELETE FROM decision_records WHERE tenant = :tenant AND seq <= :seq"
-_TABLES = {"records": "decision_records", "tenants": "chain_heads WHERE seq > 0"} | {
+_DELETE_RETIRED = "DELETE FROM decision_records WHERE tenant = :tenant AND seq <= :seq"
+_COUNTED_TABLES = {"records": "decision_records", "tenants": "chain_heads WHERE seq > 0"} | {
     name: name for name in ("checkpoints", "snapshots", "experiences", "labels")
 }
 
@@ -155,11 +155,11 @@ class Backend(ABC):
         """Return one write: committed durably on exit, rolled back on an error."""
 
     @abstractmethod
-    def _read(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def _run_query(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
 
     @abstractmethod
-    def _write(self) -> AbstractContextManager[Execute]:
+    def _open_write(self) -> AbstractContextManager[Execute]:
         """Return one write of any statements, like `transaction`."""
 
     @abstractmethod
@@ -173,37 +173,43 @@ class Backend(ABC):
     # -- records ---------------------------------------------------------------------------
 
     @property
-    def _row(self) -> str:
-        return f"decision_id, tenant, {self.dialect.halves}, {_LINK}"
+    def _columns(self) -> str:
+        return f"decision_id, tenant, {self.dialect.halves}, {_LINK_COLUMNS}"
 
     def get_record(self, decision_id: str) -> RecordRow | None:
         """Return one record."""
-        return self._find("decision_id = :decision_id", decision_id=decision_id)
+        return self._find_record("decision_id = :decision_id", decision_id=decision_id)
 
     def by_request(self, tenant: str, request_id: str) -> RecordRow | None:
         """Return the record of a request id."""
         where = "tenant = :tenant AND request_id = :request_id"
-        return self._find(where, tenant=tenant, request_id=request_id)
+        return self._find_record(where, tenant=tenant, request_id=request_id)
 
-    def _find(self, where: str, **values: str) -> RecordRow | None:
-        rows = self._read(f"SELECT {self._row} {_FROM} WHERE {where}", values)
-        return _record_row(rows[0]) if rows else None
+    def _find_record(self, where: str, **values: str) -> RecordRow | None:
+        rows = self._run_query(f"SELECT {self._columns} {_FROM_RECORDS} WHERE {where}", values)
+        return _build_record_row(rows[0]) if rows else None
 
     def list_family(self, tenant: str, root_id: str) -> list[RecordRow]:
         """Return the record with that id and all that continue it, in the order of the chain."""
-        part = f"SELECT {self._row} {_FROM} WHERE {self.dialect.tenant} = :tenant AND"
+        part = f"SELECT {self._columns} {_FROM_RECORDS} WHERE {self.dialect.tenant} = :tenant AND"
         query = f"{part} decision_id = :root UNION ALL {part} root_id = :root ORDER BY seq"
-        return list(map(_record_row, self._read(query, {"tenant": tenant, "root": root_id})))
+        rows = self._run_query(query, {"tenant": tenant, "root": root_id})
+        return list(map(_build_record_row, rows))
 
     def find_ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
         """Return the first decision ids (of a tenant) that begin with `prefix`, at most `limit`."""
         query = f"""
-            SELECT decision_id {_FROM} WHERE decision_id >= :first AND decision_id < :beyond
+            SELECT decision_id {_FROM_RECORDS} WHERE decision_id >= :first AND decision_id < :beyond
             AND (CAST(:tenant AS TEXT) IS NULL OR {self.dialect.tenant} = :tenant)
             ORDER BY decision_id LIMIT :limit
         """
-        values = {"first": prefix, "beyond": prefix + _BEYOND, "tenant": tenant, "limit": limit}
-        return [row[0] for row in self._read(query, values)]
+        values = {
+            "first": prefix,
+            "beyond": prefix + _BEYOND_ALL,
+            "tenant": tenant,
+            "limit": limit,
+        }
+        return [row[0] for row in self._run_query(query, values)]
 
     def scan_records(
         self, record_filter: RecordFilter, *, newest_first: bool = False
@@ -218,7 +224,7 @@ class Backend(ABC):
             "since": "created_at >= :since",
             "until": "created_at < :until",
             "before": "decision_id < :before",
-            "unreviewed": _UNREVIEWED,
+            "unreviewed": _IS_UNREVIEWED,
         }
         filters = record_filter._asdict().items()
         values = {name: value for name, value in filters if value not in {None, False}}
@@ -232,9 +238,9 @@ class Backend(ABC):
         last = [f":last_{key}" for key in keys]
         while True:
             where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-            query = f"SELECT {', '.join(keys)}, {self._row} {_FROM} {where} {tail}"
-            rows = self._read(query, values)
-            yield from (_record_row(row[len(keys) :]) for row in rows)
+            query = f"SELECT {', '.join(keys)}, {self._columns} {_FROM_RECORDS} {where} {tail}"
+            rows = self._run_query(query, values)
+            yield from (_build_record_row(row[len(keys) :]) for row in rows)
             if len(rows) < self.dialect.page:
                 return
             if "last_decision_id" not in values:
@@ -243,29 +249,30 @@ class Backend(ABC):
 
     def read_chain(self, tenant: str, first: int, last: int | None) -> Iterator[RecordRow]:
         """Yield a tenant's records from seq `first` to `last`, in order, in bounded memory."""
-        return map(_record_row, self._read_pages(self._row, tenant, first, last))
+        return map(_build_record_row, self._read_pages(self._columns, tenant, first, last))
 
     def read_linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
         """Yield the same records as `read_chain` with all columns, for an audit."""
-        columns = ", ".join((*UnlinkedRow._fields[:-2], self.dialect.halves, _LINK))
+        columns = ", ".join((*UnlinkedRow._fields[:-2], self.dialect.halves, _LINK_COLUMNS))
         for row in self._read_pages(columns, tenant, first, last):
-            values = list(row[:_WIDTH])
-            values[_CREATED_AT] = self._decode_time(values[_CREATED_AT])
-            values[_CODES] = self._decode_codes(values[_CODES])
-            seq, previous, own_hash, confirmed = row[_WIDTH:]
+            values = list(row[:_ROW_WIDTH])
+            values[_TIME_COLUMN] = self._decode_time(values[_TIME_COLUMN])
+            values[_CODES_COLUMN] = self._decode_codes(values[_CODES_COLUMN])
+            seq, previous, own_hash, confirmed = row[_ROW_WIDTH:]
             yield LinkedRow(UnlinkedRow(*values), seq, previous, own_hash, bool(confirmed))
 
     def _read_pages(
         self, columns: str, tenant: str, first: int, last: int | None
     ) -> Iterator[tuple[Any, ...]]:
         query = f"""
-            SELECT seq, {columns} {_FROM} WHERE tenant = :tenant AND seq BETWEEN :first AND :last
+            SELECT seq, {columns} {_FROM_RECORDS}
+            WHERE tenant = :tenant AND seq BETWEEN :first AND :last
             ORDER BY seq LIMIT {self.dialect.page}
         """
         # Always bounded: a corrupt seq that is no number sorts after all numbers.
         values = {"tenant": tenant, "first": first, "last": _MAX_SEQ if last is None else last}
         while True:
-            rows = self._read(query, values)
+            rows = self._run_query(query, values)
             yield from (row[1:] for row in rows)
             if len(rows) < self.dialect.page:
                 return
@@ -284,58 +291,58 @@ class Backend(ABC):
 
     def all_heads(self) -> list[ChainHead]:
         """Return the head of every tenant, by name."""
-        return [ChainHead(*row) for row in self._read(_HEADS, {})]
+        return [ChainHead(*row) for row in self._run_query(_SELECT_HEADS, {})]
 
     def list_tenants(self) -> list[str]:
         """Return every tenant that has a head or a record, by name."""
-        return [row[0] for row in self._read(_TENANTS, {})]
+        return [row[0] for row in self._run_query(_SELECT_TENANTS, {})]
 
     def get_anchor(self, tenant: str) -> ChainHead:
         """Return the head that the oldest kept record follows: genesis if none was retired."""
-        rows = self._read(_ANCHOR, {"tenant": tenant})
+        rows = self._run_query(_SELECT_ANCHOR, {"tenant": tenant})
         return ChainHead(*rows[0]) if rows else genesis_head(tenant)
 
     def save_checkpoints(self, checkpoints: Collection[Checkpoint]) -> None:
         """Save where chains end."""
-        with self._write() as execute:
+        with self._open_write() as execute:
             for checkpoint in checkpoints:
                 place = (*checkpoint.head, checkpoint.created_at)
-                execute(_SAVE_CHECKPOINT, dict(zip(_PLACE, place, strict=True)))
+                execute(_SAVE_CHECKPOINT, dict(zip(_CHECKPOINT_COLUMNS, place, strict=True)))
 
     def list_checkpoints(self, tenant: str) -> list[Checkpoint]:
         """Return a tenant's checkpoints, oldest first."""
-        rows = self._read(_CHECKPOINTS, {"tenant": tenant})
+        rows = self._run_query(_SELECT_CHECKPOINTS, {"tenant": tenant})
         return [Checkpoint(row[0], ChainHead(*row[1:])) for row in rows]
 
     # -- snapshots, experiences, labels ----------------------------------------------------
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Save a text under its digest; each text is saved once."""
-        with self._write() as execute:
+        with self._open_write() as execute:
             execute(_SAVE_SNAPSHOT, snapshot._asdict())
 
     def get_snapshot(self, digest: str) -> Snapshot | None:
         """Return the text under a digest."""
         query = "SELECT digest, kind, text FROM snapshots WHERE digest = :digest"
-        rows = self._read(query, {"digest": digest})
+        rows = self._run_query(query, {"digest": digest})
         return Snapshot(*rows[0]) if rows else None
 
     def add_experience(self, experience: ExperienceRow, label: Label) -> None:
         """Store an experience together with its label."""
-        with self._write() as execute:
+        with self._open_write() as execute:
             execute(_SAVE_EXPERIENCE, experience._asdict())
-            execute(_insert("labels", Label._fields), label._asdict())
+            execute(_insert_statement("labels", Label._fields), label._asdict())
             execute(_NEXT_VERSION, {"tenant": experience.tenant})
 
     def list_experiences(self, tenant: str, now: str) -> list[ExperienceRow]:
         """Return a tenant's experiences that have not expired, by memory id."""
-        rows = self._read(_EXPERIENCES, {"tenant": tenant, "now": now})
+        rows = self._run_query(_SELECT_EXPERIENCES, {"tenant": tenant, "now": now})
         return [ExperienceRow(*row) for row in rows]
 
     def memory_version(self, tenant: str) -> int:
         """Return a number that changes whenever a tenant's experiences do."""
         query = "SELECT version FROM memory_versions WHERE tenant = :tenant"
-        rows = self._read(query, {"tenant": tenant})
+        rows = self._run_query(query, {"tenant": tenant})
         return int(rows[0][0]) if rows else 0
 
     def forget_experiences(
@@ -345,23 +352,23 @@ class Backend(ABC):
         tests = [("memory_id = :value", memory_id) for memory_id in memory_ids or ()]
         tests += [] if before is None else [("expires_at < :value", before)]
         count = 0
-        with self._write() as execute:
+        with self._open_write() as execute:
             for test, value in tests:
                 values = {"tenant": tenant, "value": value}
-                count += execute(f"{_FORGET} {test}", values).rowcount
+                count += execute(f"{_DELETE_EXPERIENCES} {test}", values).rowcount
             if count:
                 execute(_NEXT_VERSION, {"tenant": tenant})
         return count
 
     def add_label(self, label: Label) -> None:
         """Store a label."""
-        with self._write() as execute:
-            execute(_insert("labels", Label._fields), label._asdict())
+        with self._open_write() as execute:
+            execute(_insert_statement("labels", Label._fields), label._asdict())
 
     def list_labels(self, decision_id: str) -> list[Label]:
         """Return the labels of a decision, oldest first."""
-        query = f"{_LABELS} decision_id = :decision_id ORDER BY created_at, label_id"
-        return [Label(*row[1:]) for row in self._read(query, {"decision_id": decision_id})]
+        query = f"{_SELECT_LABELS} decision_id = :decision_id ORDER BY created_at, label_id"
+        return [Label(*row[1:]) for row in self._run_query(query, {"decision_id": decision_id})]
 
     def find_labels(
         self, tenant: str | None, kind: str, values: Collection[str], since: str
@@ -372,14 +379,14 @@ class Backend(ABC):
             return
         among = ", ".join(f":{name}" for name in named)
         query = f"""
-            {_LABELS} kind = :kind AND value IN ({among}) AND created_at >= :since
+            {_SELECT_LABELS} kind = :kind AND value IN ({among}) AND created_at >= :since
             AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
             AND (created_at, label_id) > (:last, :last_id)
             ORDER BY created_at, label_id LIMIT {_LABEL_PAGE}
         """
         place: dict[str, Any] = {"last": "", "last_id": 0}
         known = {"tenant": tenant, "kind": kind, "since": since, **named}
-        while rows := self._read(query, {**known, **place}):
+        while rows := self._run_query(query, {**known, **place}):
             yield from (Label(*row[1:]) for row in rows)
             place = {"last": Label(*rows[-1][1:]).created_at, "last_id": rows[-1][0]}
 
@@ -387,12 +394,12 @@ class Backend(ABC):
 
     def update_tallies(self, tenant: str | None) -> None:
         """Count the records stored since the last count, of one tenant or of all."""
-        for name, head in self._read(_BEHIND, {}):
+        for name, head in self._run_query(_SELECT_UNCOUNTED, {}):
             if tenant in {None, name}:
-                while self._count_some(name, head):
+                while self._count_batch(name, head):
                     pass
 
-    def _count_some(self, tenant: str, head: int) -> bool:
+    def _count_batch(self, tenant: str, head: int) -> bool:
         """Count a bounded number of records; return whether there are more up to `head`."""
         dialect = self.dialect
         query = f"SELECT seq FROM tally_marks WHERE tenant = :tenant {dialect.for_update}"
@@ -409,7 +416,7 @@ class Backend(ABC):
                 "AND sealed IS NOT NULL",
             ),
         )
-        with self._write() as execute:
+        with self._open_write() as execute:
             execute(_BEGIN_MARK, {"tenant": tenant})
             # Read the mark under the lock: another process may have counted meanwhile.
             mark = int(execute(query, {"tenant": tenant}).fetchone()[0])
@@ -424,28 +431,29 @@ class Backend(ABC):
 
     def read_tallies(self, tenant: str | None, first: str, beyond: str) -> list[TallyRow]:
         """Return the counts of the hours from `first` up to `beyond`, exclusive, in order."""
-        query = _TALLIES.format(tenant="" if tenant is None else "tenant = :tenant AND")
-        rows = self._read(query, {"tenant": tenant, "first": first, "beyond": beyond})
+        query = _SELECT_TALLIES.format(tenant="" if tenant is None else "tenant = :tenant AND")
+        rows = self._run_query(query, {"tenant": tenant, "first": first, "beyond": beyond})
         return [TallyRow(*row) for row in rows]
 
     def add_key(self, key: ApiKey) -> None:
         """Store an API key of the service."""
-        with self._write() as execute:
-            execute(_insert("api_keys", ApiKey._fields), key._asdict())
+        with self._open_write() as execute:
+            execute(_insert_statement("api_keys", ApiKey._fields), key._asdict())
 
     def find_key(self, digest: str) -> ApiKey | None:
         """Return the key with that digest."""
-        rows = self._read(f"{_KEYS} WHERE digest = :digest", {"digest": digest})
+        rows = self._run_query(f"{_SELECT_KEYS} WHERE digest = :digest", {"digest": digest})
         return ApiKey(*rows[0]) if rows else None
 
     def list_keys(self) -> list[ApiKey]:
         """Return every key, oldest first."""
-        return [ApiKey(*row) for row in self._read(f"{_KEYS} ORDER BY created_at, key_id", {})]
+        rows = self._run_query(f"{_SELECT_KEYS} ORDER BY created_at, key_id", {})
+        return [ApiKey(*row) for row in rows]
 
     def revoke_key(self, key_id: str, now: str) -> bool:
         """Revoke a key; return whether there was one to revoke."""
-        with self._write() as execute:
-            return bool(execute(_REVOKE, {"now": now, "key_id": key_id}).rowcount > 0)
+        with self._open_write() as execute:
+            return bool(execute(_REVOKE_KEY, {"now": now, "key_id": key_id}).rowcount > 0)
 
     # -- erasure and retention -------------------------------------------------------------
 
@@ -458,7 +466,7 @@ class Backend(ABC):
         """
         erase = f"UPDATE decision_records SET sealed = NULL, subject = NULL WHERE {theirs}"
         values = {"tenant": tenant, "subject": subject}
-        with self._write() as execute:
+        with self._open_write() as execute:
             if self.dialect.begin_erase:
                 execute(self.dialect.begin_erase, {})
             if execute(unlearn, values).rowcount:
@@ -470,22 +478,22 @@ class Backend(ABC):
     def retire_records(self, tenant: str, before: str) -> int:
         """Delete records before a time and return how many; the chain stays verifiable."""
         retired = 0
-        while count := self._retire_some(tenant, before):
+        while count := self._retire_batch(tenant, before):
             retired += count
         self._forget_deleted()
         return retired
 
-    def _retire_some(self, tenant: str, before: str) -> int:
+    def _retire_batch(self, tenant: str, before: str) -> int:
         """Retire a bounded number, so that decisions do not wait long."""
         values: dict[str, Any] = {"tenant": tenant, "before": before}
-        with self._write() as execute:
-            rows = execute(_OLDEST, {**values, "limit": _MAX_RETIRED}).fetchall()
+        with self._open_write() as execute:
+            rows = execute(_SELECT_OLDEST, {**values, "limit": _MAX_RETIRED}).fetchall()
             old = list(takewhile(itemgetter(2), rows))
             if old:
                 seq, record_hash, _ = old[-1]
                 execute(_SAVE_ANCHOR, {**values, "seq": seq, "record_hash": record_hash})
                 execute(self.dialect.begin_retire, {})
-                execute(_RETIRE, {"tenant": tenant, "seq": seq})
+                execute(_DELETE_RETIRED, {"tenant": tenant, "seq": seq})
                 if self.dialect.end_retire:
                     execute(self.dialect.end_retire, {})
         return len(old)
@@ -495,9 +503,9 @@ class Backend(ABC):
 
     def count_rows(self) -> Mapping[str, int]:
         """Return how many rows of each kind there are."""
-        columns = ", ".join(f"(SELECT COUNT(*) FROM {table})" for table in _TABLES.values())
-        return dict(zip(_TABLES, self._read(f"SELECT {columns}", {})[0], strict=True))
+        columns = ", ".join(f"(SELECT COUNT(*) FROM {table})" for table in _COUNTED_TABLES.values())
+        return dict(zip(_COUNTED_TABLES, self._run_query(f"SELECT {columns}", {})[0], strict=True))
 
 
-def _record_row(row: Sequence[Any]) -> RecordRow:
+def _build_record_row(row: Sequence[Any]) -> RecordRow:
     return RecordRow._make((*row[:-1], bool(row[-1])))

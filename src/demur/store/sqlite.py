@@ -23,7 +23,7 @@ from demur.store.sql import Backend, Dialect, Execute
 MEMORY = ":memory:"
 DATABASE_ERRORS = (sqlite3.Error, UnicodeError, OverflowError)
 
-_STEPS = load_migrations("sqlite")
+_MIGRATIONS = load_migrations("sqlite")
 # Errors about one row; all others mean that the database cannot be used.
 _OF_A_ROW = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
 _HELP = {
@@ -197,12 +197,12 @@ class SqliteConnections:
                 return
 
     def _run_migrations(self, connection: sqlite3.Connection) -> None:
-        if not pending_migrations(_STEPS, _schema_version(connection), self.path):
+        if not pending_migrations(_MIGRATIONS, _schema_version(connection), self.path):
             return
         connection.execute("BEGIN EXCLUSIVE")
         try:
             # Read the version again: another process may have migrated meanwhile.
-            for step in pending_migrations(_STEPS, _schema_version(connection), self.path):
+            for step in pending_migrations(_MIGRATIONS, _schema_version(connection), self.path):
                 for statement in _split_script(step.sql):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {step.version}")
@@ -254,10 +254,10 @@ def _after_fork() -> None:
 getattr(os, "register_at_fork", dict)(after_in_child=_after_fork)
 
 
-_HEAD = "SELECT seq, record_hash FROM chain_heads WHERE tenant = ?"
-_EXISTING = "SELECT decision_id FROM decision_records WHERE tenant = ? AND request_id = ?"
+_SELECT_HEAD = "SELECT seq, record_hash FROM chain_heads WHERE tenant = ?"
+_SELECT_EXISTING = "SELECT decision_id FROM decision_records WHERE tenant = ? AND request_id = ?"
 _INSERT_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
-_INSERT = (
+_INSERT_RECORD = (
     f"INSERT INTO decision_records ({', '.join(_INSERT_COLUMNS)}) "  # noqa: S608 - names of our own
     f"VALUES ({', '.join('?' * len(_INSERT_COLUMNS))})"
 )
@@ -265,8 +265,8 @@ _SET_HEAD = (
     "INSERT INTO chain_heads (tenant, seq, record_hash) VALUES (?, ?, ?) ON CONFLICT (tenant) "
     "DO UPDATE SET seq = excluded.seq, record_hash = excluded.record_hash"
 )
-_MARK = "UPDATE decision_records SET confirmed = 0 WHERE decision_id = ?"
-_json = msgspec.json.Encoder().encode
+_MARK_UNCONFIRMED = "UPDATE decision_records SET confirmed = 0 WHERE decision_id = ?"
+_encode_json = msgspec.json.Encoder().encode
 
 
 class SqliteTransaction:
@@ -330,18 +330,18 @@ class SqliteTransaction:
         """Return the locked head of each tenant; a new tenant's is its genesis."""
         heads = {}
         for tenant in tenants:
-            found = self.cursor.execute(_HEAD, (tenant,)).fetchone()
+            found = self.cursor.execute(_SELECT_HEAD, (tenant,)).fetchone()
             heads[tenant] = ChainHead(tenant, *found) if found else genesis_head(tenant)
         return heads
 
     def find_existing(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the decision id of each (tenant, request_id) that is stored already."""
-        found = ((key, self.cursor.execute(_EXISTING, key).fetchone()) for key in keys)
+        found = ((key, self.cursor.execute(_SELECT_EXISTING, key).fetchone()) for key in keys)
         return {key: row[0] for key, row in found if row}
 
     def insert_rows(self, rows: Sequence[tuple[UnlinkedRow, ChainHead, str]]) -> None:
         """Insert rows, each with the head before it and its own hash."""
-        self.cursor.executemany(_INSERT, [_row_values(*row) for row in rows])
+        self.cursor.executemany(_INSERT_RECORD, [_row_values(*row) for row in rows])
 
     def set_heads(self, heads: Collection[ChainHead]) -> None:
         """Move the heads."""
@@ -351,18 +351,18 @@ class SqliteTransaction:
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
         """Mark rows whose callers got an error because storing was not confirmed in time."""
         for decision_id in decision_ids:
-            self.cursor.execute(_MARK, (decision_id,))
+            self.cursor.execute(_MARK_UNCONFIRMED, (decision_id,))
 
 
 def _row_values(row: UnlinkedRow, head: ChainHead, own_hash: str) -> tuple[object, ...]:
     sealed = None if row.sealed is None else row.sealed.decode()
     digests, halves = (row.policy_digest, row.registry_digest), (row.record.decode(), sealed)
-    codes = _json(row.reason_codes).decode()
+    codes = _encode_json(row.reason_codes).decode()
     return (*row[:12], codes, *digests, *halves, head.seq + 1, head.hash, own_hash)
 
 
 Durability = Literal["full", "normal"]
-_codes = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_code_list = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class SqliteBackend(Backend):
@@ -407,19 +407,19 @@ class SqliteBackend(Backend):
         """Return one atomic write."""
         return SqliteTransaction(self._connections)
 
-    def _read(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def _run_query(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         with self._connections.reader() as connection:
             return connection.execute(statement, values).fetchall()
 
     @contextmanager
-    def _write(self) -> Iterator[Execute]:
+    def _open_write(self) -> Iterator[Execute]:
         with SqliteTransaction(self._connections) as write:
             yield write.cursor.execute
 
     @staticmethod
     def _decode_codes(value: Any) -> tuple[str, ...]:
         try:
-            return _codes(value)
+            return _decode_code_list(value)
         except (msgspec.MsgspecError, UnicodeError):
             # An audit has to see it: no record has such a code.
             return (value,)
@@ -432,7 +432,7 @@ class SqliteBackend(Backend):
         return {
             "kind": "sqlite",
             "place": self._connections.path,
-            "schema_version": self._read("PRAGMA user_version", {})[0][0],
+            "schema_version": self._run_query("PRAGMA user_version", {})[0][0],
             "durability": self._durability,
             "sqlite_version": sqlite3.sqlite_version,
         }

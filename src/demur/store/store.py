@@ -1,7 +1,7 @@
 """The store: decision records, durable before a caller gets them.
 
 A batch is one transaction in which every record gets its place in its tenant's chain. Columns
-repeat fields of the record; `record_columns` alone says how, so an audit can compare them.
+repeat fields of the record; `build_row` alone says how, so an audit can compare them.
 """
 
 import asyncio
@@ -34,8 +34,6 @@ from demur.store.rows import (
     link_hash,
 )
 from demur.store.sql import Backend
-
-_Key = tuple[str, str]
 
 
 class ChainPlace(NamedTuple):
@@ -99,30 +97,15 @@ _decode_record = msgspec.json.Decoder(DecisionRecord).decode
 _decode_requester = msgspec.json.Decoder(_SealedRequester).decode
 
 
-class RecordColumns(NamedTuple):
-    """The columns beside the record itself, for queries, in the order of a row."""
-
-    decision_id: str
-    created_at: str
-    tenant: str
-    request_id: str | None
-    root_id: str | None
-    subject: str | None
-    verdict: str
-    decision_output: str
-    refusal_class: str | None
-    action_type: str
-    amount_value: float | None
-    amount_currency: str | None
-    reason_codes: tuple[str, ...]
-    policy_digest: str
-    registry_digest: str
+def record_to_row(record: DecisionRecord) -> UnlinkedRow:
+    """Return the row of a record that has no place in the chain yet."""
+    return build_row(record, record.open_bytes())
 
 
-def record_columns(record: DecisionRecord) -> RecordColumns:
-    """Return the columns of a record; an erased record has no subject."""
+def build_row(record: DecisionRecord, open_part: bytes) -> UnlinkedRow:
+    """Return the row of a record whose open part is encoded; an erased record has no subject."""
     amount, refusal_class = record.amount, record.refusal_class
-    return RecordColumns(
+    return UnlinkedRow(
         record.decision_id,
         record.created_at,
         record.tenant,
@@ -138,12 +121,9 @@ def record_columns(record: DecisionRecord) -> RecordColumns:
         record.reason_codes,
         record.determinism.policy_digest,
         record.determinism.registry_digest,
+        open_part,
+        record.sealed,
     )
-
-
-def record_to_row(record: DecisionRecord) -> UnlinkedRow:
-    """Return the row of a record that has no place in the chain yet."""
-    return UnlinkedRow(*record_columns(record), record.open_bytes(), record.sealed)
 
 
 def row_to_record(row: RecordRow) -> DecisionRecord:
@@ -163,7 +143,7 @@ def row_to_record(row: RecordRow) -> DecisionRecord:
 _Rows = tuple[UnlinkedRow, ...]
 _Places = list[ChainPlace]
 _replace = msgspec.structs.replace
-_EVERYTHING = RecordFilter()
+_NO_FILTER = RecordFilter()
 _MAX_UNCONFIRMED = 10_000
 
 
@@ -188,8 +168,8 @@ class Store:
     def __init__(self, backend: Backend, *, deadline_s: float | None = None) -> None:
         self.backend = backend
         self._deadline_s = deadline_s
-        self._saved: set[str] = set()
-        self._wanted: dict[str, Snapshot] = {}
+        self._saved_digests: set[str] = set()
+        self._queued_snapshots: dict[str, Snapshot] = {}
         # Bounded, because an outage may be long.
         self._unconfirmed: deque[str] = deque(maxlen=_MAX_UNCONFIRMED)
         self._committer: Committer[_Rows, _Places] = Committer(
@@ -267,10 +247,10 @@ class Store:
         marks = [self._unconfirmed.popleft() for _ in range(len(self._unconfirmed))]
         rows = [row for group in batch for row in group]
         try:
-            for digest, snapshot in list(self._wanted.items()):
+            for digest, snapshot in list(self._queued_snapshots.items()):
                 self.backend.save_snapshot(snapshot)
-                self._saved.add(digest)
-                self._wanted.pop(digest, None)
+                self._saved_digests.add(digest)
+                self._queued_snapshots.pop(digest, None)
             places = iter(store_batch(self.backend, rows, marks))
         except BaseException as error:
             self._unconfirmed.extend(marks)
@@ -296,8 +276,8 @@ class Store:
     def _queue_snapshots(self, snapshots: Sequence[Snapshot]) -> None:
         """Queue snapshots to be saved with the next batch."""
         for snapshot in snapshots:
-            if snapshot.digest not in self._saved:
-                self._wanted[snapshot.digest] = snapshot
+            if snapshot.digest not in self._saved_digests:
+                self._queued_snapshots[snapshot.digest] = snapshot
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -328,7 +308,7 @@ class Store:
 
     def find_records(
         self,
-        record_filter: RecordFilter = _EVERYTHING,
+        record_filter: RecordFilter = _NO_FILTER,
         *,
         newest_first: bool = False,
         limit: int | None = None,

@@ -12,9 +12,9 @@ import msgspec
 
 from demur.errors import InputError
 from demur.store.backend import StorageError
-from demur.store.rows import ChainHead, LinkedRow, RecordRow, genesis_head, link_hash
+from demur.store.rows import ChainHead, LinkedRow, RecordRow, UnlinkedRow, genesis_head, link_hash
 from demur.store.sql import Backend
-from demur.store.store import RecordColumns, record_columns, row_to_record
+from demur.store.store import build_row, row_to_record
 
 
 class ChainBreak(NamedTuple):
@@ -198,7 +198,7 @@ def _broken_record(linked: LinkedRow) -> str | None:
         return error.problem
     if not record.seal_holds:
         return "the seal does not hold: the sealed part was changed"
-    pairs = zip(RecordColumns._fields, record_columns(record), row, strict=False)
+    pairs = zip(UnlinkedRow._fields, build_row(record, row.record), row, strict=True)
     wrong = [f"`{name}`" for name, expected, stored in pairs if expected != stored]
     return f"column differs from the record: {', '.join(wrong)}" if wrong else None
 
