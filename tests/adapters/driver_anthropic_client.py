@@ -11,7 +11,7 @@ from adapters.fake_anthropic import FakeAnthropic, Reply, message, message_event
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
-from demur.integrations._kit.model_api import OnRefusal, read_check_result
+from demur.integrations._kit.model_api import RefusalMode, read_check_result
 from demur.integrations.anthropic import guard_anthropic
 from demur.model.refusal import Refusal
 from demur.providers.normalization import normalize
@@ -35,7 +35,7 @@ class _ClientDriver:
 
     points = frozenset(set(CheckPoint) - {CheckPoint.TOOL_CALL})
     ends_runs = False
-    on_refusal: OnRefusal = "answer"
+    on_refusal: RefusalMode = "answer"
     awaits = False
 
     def run_scenario(

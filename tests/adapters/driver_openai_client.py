@@ -20,7 +20,7 @@ from demur.emit.hosts import from_openai
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
-from demur.integrations._kit.model_api import OnRefusal, read_check_result
+from demur.integrations._kit.model_api import RefusalMode, read_check_result
 from demur.integrations.openai import guard_openai
 from demur.providers.normalization import normalize
 from demur.testing.scenarios import (
@@ -53,7 +53,7 @@ class _ClientDriver:
     points = frozenset(set(CheckPoint) - {CheckPoint.TOOL_CALL})
     ends_runs = False
     interface: Interface = "chat"
-    on_refusal: OnRefusal = "answer"
+    on_refusal: RefusalMode = "answer"
     awaits = False
 
     def run_scenario(

@@ -19,7 +19,7 @@ from demur.emit.hosts import from_openai
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
-from demur.integrations._kit.model_api import OnRefusal, read_check_result
+from demur.integrations._kit.model_api import RefusalMode, read_check_result
 from demur.integrations.litellm import guard_litellm
 from demur.testing.scenarios import CheckPoint, Scenario, ScenarioResult, ScenarioTools
 
@@ -36,7 +36,7 @@ class ClientDriver:
     points = frozenset(set(CheckPoint) - {CheckPoint.TOOL_CALL})
     ends_runs = False
 
-    def __init__(self, function: str, on_refusal: OnRefusal, *, routed: bool = False) -> None:
+    def __init__(self, function: str, on_refusal: RefusalMode, *, routed: bool = False) -> None:
         self._function = function
         self._on_refusal = on_refusal
         self._routed = routed

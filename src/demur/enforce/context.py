@@ -16,7 +16,7 @@ from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 
-ACTION_TYPE = "generate"
+GENERATE_ACTION = "generate"
 ANONYMOUS = "anonymous"
 _Result = TypeVar("_Result")
 
@@ -49,13 +49,13 @@ class CallContext(NamedTuple):
 
 
 class Step(Protocol):
-    """Something that a check needs."""
+    """Work that a check hands to its driver, such as running guards or calling a model."""
 
     def run(self) -> Any:
-        """Return it to a sync caller."""
+        """Do the work and return its value."""
 
     async def arun(self) -> Any:
-        """Return it to an async caller, without blocking the event loop."""
+        """Do the work without blocking the event loop, and return its value."""
 
 
 Steps = Generator[Step, Any, _Result]
@@ -64,16 +64,17 @@ Steps = Generator[Step, Any, _Result]
 class Call(NamedTuple):
     """A step that calls a function; `async_function` takes its place where it can be awaited."""
 
-    function: Callable[[], Any]
-    async_function: Callable[[], Awaitable[Any]] | None = None
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+    async_function: Callable[..., Awaitable[Any]] | None = None
 
     def run(self) -> Any:
-        """Call the function."""
-        return self.function()
+        """Return the function's value."""
+        return self.function(*self.arguments)
 
     async def arun(self) -> Any:
-        """Call and await `async_function`, or else call the function."""
-        value = self.function() if self.async_function is None else self.async_function()
+        """Return the value of `async_function` or else of the function, awaited if necessary."""
+        value = (self.async_function or self.function)(*self.arguments)
         return await value if isawaitable(value) else value
 
 

@@ -19,7 +19,15 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from demur.codes.loading import default_registry
 from demur.codes.vocabulary import Surface
 from demur.detect.detector import RefusalKind, detect_refusal, to_refusal
-from demur.enforce.context import ACTION_TYPE, CallContext, RunGate, RunGuards, Steps, adrive, drive
+from demur.enforce.context import (
+    GENERATE_ACTION,
+    CallContext,
+    RunGate,
+    RunGuards,
+    Steps,
+    adrive,
+    drive,
+)
 from demur.enforce.describe import (
     DescribeCall,
     describe_call,
@@ -75,9 +83,9 @@ _SURFACES = (
     Surface.COMPACTION,
     Surface.CODE_EXECUTION,
 )
-_agent_guards = cache(partial(standard_pipeline, *_SURFACES))
+_agent_pipeline = cache(partial(standard_pipeline, *_SURFACES))
 _NO_CONTEXT = CallContext()
-_GENERATE = {"action": {"type": ACTION_TYPE}}
+_GENERATE = {"action": {"type": GENERATE_ACTION}}
 _DEFAULT_STORE = "demur.db"
 _P = ParamSpec("_P")
 _Form = TypeVar("_Form", bound=Callable[..., Any])
@@ -127,10 +135,11 @@ def _name_forms(enforcer: "type[Enforcer]") -> "type[Enforcer]":
 class Enforcer:
     """Checks prompts, answers, tool calls and results by guards and gate. Thread- and task-safe.
 
-    A check never raises: if guards, policy, store or the text itself fail, the result refuses
-    with a runtime code. Without a gate, findings alone decide and nothing is stored. Without a
-    pipeline, the built-in and installed guards run. Each check has three forms: `check_prompt`
-    runs it, `acheck_prompt` awaits it, and `prompt_steps` is for adapters that `drive` it.
+    If guards, policy, store or the text itself fail, a check does not raise: its result refuses
+    with a runtime code. Only `check_event` raises, for an unknown surface. Without a gate,
+    findings alone decide and nothing is stored. Without a pipeline, the built-in and installed
+    guards run. Each check has three forms: `check_prompt` runs it, `acheck_prompt` awaits it, and
+    `prompt_steps` is for adapters that `drive` it.
 
     `describe` turns a tool call into a request. `accepted` are constraints that the tools honour.
     `authority` looks up grants for a request. `commands` maps further tools that run commands to
@@ -158,7 +167,7 @@ class Enforcer:
         if gate is not None and not isinstance(gate, Gate):
             raise InputTypeError.wrong_type("gate", "a `Gate`", gate)
         self.gate = gate
-        self.pipeline = _agent_guards() if pipeline is None else pipeline
+        self.pipeline = _agent_pipeline() if pipeline is None else pipeline
         self.monitor = monitor
         self.registry = default_registry() if gate is None else gate.registry
         self.locale = locale
@@ -174,7 +183,7 @@ class Enforcer:
         self._surfaces = frozenset(self.pipeline.surfaces)
 
     @classmethod
-    def from_gate(cls, enforcer: "Enforcer | Gate") -> "Enforcer":
+    def coerce(cls, enforcer: "Enforcer | Gate") -> "Enforcer":
         """Return the enforcer itself, or for a gate an enforcer with the standard guards.
 
         Raises:
@@ -201,12 +210,12 @@ class Enforcer:
 
         def steps() -> Steps[CheckResult]:
             event = InputText(extract_texts(require_text("a prompt", text)), self.locale)
-            findings = yield self._guards(Surface.INPUT, event)
+            findings = yield self._guard_step(Surface.INPUT, event)
             # Count refused prompts too, to slow down repeated attempts.
             if Surface.RATE in self._surfaces:
                 key = context.rate_key(context.subject or self._subject)
-                findings += yield self._guards(Surface.RATE, RateRequest(key=key, cost=cost))
-            parts = self._request({**_GENERATE, **(request or {})}, "input", context)
+                findings += yield self._guard_step(Surface.RATE, RateRequest(key=key, cost=cost))
+            parts = self._build_request({**_GENERATE, **(request or {})}, "input", context)
             result: CheckResult = yield from self._decide(Surface.INPUT, parts, findings, context)
             run = self._run_key(context)
             if result.allowed and run is not None:
@@ -233,7 +242,9 @@ class Enforcer:
         `request` holds further parts of the request; `earlier` is the result on the prompt, if its
         findings count together with those on the answer.
         """
-        steps = self._answer(text, None, context, prompt=prompt, request=request, earlier=earlier)
+        steps = self._check_whole_answer(
+            text, None, context, prompt=prompt, request=request, earlier=earlier
+        )
         return self._fail_closed(Surface.OUTPUT, context, steps)
 
     check_answer = _sync(answer_steps)
@@ -251,7 +262,9 @@ class Enforcer:
 
         def check(text: str, reason: Finding | Exception | None) -> Steps[CheckResult]:
             parts = (text, reason, context)
-            steps = self._answer(*parts, prompt=prompt, request=request, earlier=earlier)
+            steps = self._check_whole_answer(
+                *parts, prompt=prompt, request=request, earlier=earlier
+            )
             return self._fail_closed(Surface.OUTPUT, context, steps)
 
         config = stream_config_for(self.pipeline, self.gate, self.registry)
@@ -281,22 +294,22 @@ class Enforcer:
             call = ToolCall(name=name, arguments=to_json_value(arguments), tool=tool, source=source)
             granted = tuple(grants)
             values = parse_arguments(call.arguments)
-            findings = yield self._guards(Surface.TOOL_CALL, call)
-            if values is None and not self._block(findings):
+            findings = yield self._guard_step(Surface.TOOL_CALL, call)
+            if values is None and not self._any_blocks(findings):
                 raise InputError("the arguments cannot be read", where="arguments")
             values = values or {}
             if Surface.CODE_EXECUTION in self._surfaces:
                 texts = dict.fromkeys((*find_commands(name, values, self._commands), *commands))
                 for text in texts:
-                    findings += yield self._guards(Surface.CODE_EXECUTION, Command(text=text))
+                    findings += yield self._guard_step(Surface.CODE_EXECUTION, Command(text=text))
             run = self._run_key(context)
             if run is not None:
                 recorded = RecordedCall(name=name, arguments=values, at_s=self._monotonic())
                 add = partial(add_call, call=recorded, granted=bool(granted))
                 history = self._histories.update(run, add)
-                findings += yield self._guards(Surface.TOOL_LOOP, history)
+                findings += yield self._guard_step(Surface.TOOL_LOOP, history)
             described = (describe or self._describe)(name, values)
-            request = self._request(described, "tool_call", context)
+            request = self._build_request(described, "tool_call", context)
             result: CheckResult = yield from self._decide(
                 Surface.TOOL_CALL, request, findings, context, grants=granted, accepted=accepted
             )
@@ -333,12 +346,12 @@ class Enforcer:
             values = None if arguments is None else parse_arguments(to_json_value(arguments))
             run = self._run_key(context)
             values = finish_last_call(self._histories, run, name, values, text)
-            findings = yield self._guards(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
-            if not self._matter(findings):
+            findings = yield self._guard_step(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
+            if not self._needs_decision(findings):
                 # The call is decided already: a warning about its result does not change that.
-                return self._result(Surface.TOOL_RESULT, findings)
+                return self._build_result_without_gate(Surface.TOOL_RESULT, findings)
             described = (describe or self._describe)(name, values)
-            request = self._request(described, "tool_result", context)
+            request = self._build_request(described, "tool_result", context)
             parts = (Surface.TOOL_RESULT, request, findings, context)
             return (yield from self._decide(*parts, grants=grants, accepted=accepted))
 
@@ -371,7 +384,7 @@ class Enforcer:
             if refusal is None:
                 return CheckResult(Surface.MODEL, locale=self.locale)
             finding = refusal_finding(refusal, Action.WARN if weak else Action.BLOCK)
-            request = self._request(_GENERATE, "model", context)
+            request = self._build_request(_GENERATE, "model", context)
             parts = (Surface.MODEL, request, [finding], context)
             return (yield from self._decide(*parts, native_refusal=refusal))
 
@@ -388,16 +401,16 @@ class Enforcer:
         Raises:
             ValueError: There is no such surface.
         """
-        where = Surface(surface)
+        known_surface = Surface(surface)
 
         def steps() -> Steps[CheckResult]:
-            findings = yield self._guards(where, event)
-            if not self._matter(findings):
-                return self._result(where, findings)
-            request = self._request({"action": {"type": action}}, str(where), context)
-            return (yield from self._decide(where, request, findings, context))
+            findings = yield self._guard_step(known_surface, event)
+            if not self._needs_decision(findings):
+                return self._build_result_without_gate(known_surface, findings)
+            request = self._build_request({"action": {"type": action}}, str(known_surface), context)
+            return (yield from self._decide(known_surface, request, findings, context))
 
-        return self._fail_closed(where, context, steps(), action)
+        return self._fail_closed(known_surface, context, steps(), action)
 
     check_event = _sync(event_steps)
     acheck_event = _async(event_steps)
@@ -420,7 +433,7 @@ class Enforcer:
         surface: Surface,
         context: CallContext,
         steps: Steps[CheckResult],
-        action: Any = ACTION_TYPE,
+        action: Any = GENERATE_ACTION,
     ) -> Steps[CheckResult]:
         # INVARIANT: whatever fails in a check, its result refuses and nothing is raised.
         try:
@@ -429,12 +442,12 @@ class Enforcer:
             finding = failure_finding(error, surface)
         try:
             described = {"action": {"type": recordable_action(action)}}
-            request = self._request(described, str(surface), context)
+            request = self._build_request(described, str(surface), context)
             return (yield from self._decide(surface, request, [finding], context))
         except Exception:  # noqa: BLE001 - even the failure cannot be recorded
-            return self._result(surface, [finding])
+            return self._build_result_without_gate(surface, [finding])
 
-    def _answer(
+    def _check_whole_answer(
         self,
         text: str,
         reason: Finding | Exception | None,
@@ -448,17 +461,17 @@ class Enforcer:
         if isinstance(reason, Exception):
             raise reason
         event = OutputText(extract_texts(require_text("an answer", text)), prompt)
-        findings = yield self._guards(Surface.OUTPUT, event)
+        findings = yield self._guard_step(Surface.OUTPUT, event)
         if reason is not None and reason.code not in {finding.code for finding in findings}:
             findings.append(reason)
         if not findings:
             return earlier or CheckResult(Surface.OUTPUT, locale=self.locale)
         if earlier is not None:
             findings = [*earlier.findings, *findings]
-        parts = self._request({**_GENERATE, **(request or {})}, "output", context)
+        parts = self._build_request({**_GENERATE, **(request or {})}, "output", context)
         return (yield from self._decide(Surface.OUTPUT, parts, findings, context))
 
-    def _guards(self, surface: Surface, event: Any) -> RunGuards:
+    def _guard_step(self, surface: Surface, event: Any) -> RunGuards:
         return RunGuards(self.pipeline, surface, event, self.monitor)
 
     def _decide(
@@ -476,7 +489,7 @@ class Enforcer:
         if self.gate is not None:
             granted = () if self._authority is None else self._authority(request)
             # INVARIANT: accepted constraints lift no finding of a guard.
-            agreed = () if self._block(findings) else (*self._accepted, *accepted)
+            agreed = () if self._any_blocks(findings) else (*self._accepted, *accepted)
             record = yield RunGate(
                 self.gate,
                 request,
@@ -494,24 +507,28 @@ class Enforcer:
             native_refusal=native_refusal,
         )
 
-    def _result(self, surface: Surface, findings: Iterable[Finding]) -> CheckResult:
+    def _build_result_without_gate(
+        self, surface: Surface, findings: Iterable[Finding]
+    ) -> CheckResult:
         """Return the result of findings alone, without a decision."""
         return build_result(surface, findings, None, registry=self.registry, locale=self.locale)
 
-    def _matter(self, findings: Collection[Finding]) -> bool:
+    def _needs_decision(self, findings: Collection[Finding]) -> bool:
         """Return whether findings block, or a rule reads findings and may block.
 
         The policy may not know this action, so its default must not decide on mere warnings.
         """
         rules = () if self.gate is None else self.gate.policy.rules
         reads_findings = any(rule.reads_findings for rule in rules)
-        return bool(findings) and (reads_findings or self._block(findings))
+        return bool(findings) and (reads_findings or self._any_blocks(findings))
 
-    def _block(self, findings: Iterable[Finding]) -> bool:
+    def _any_blocks(self, findings: Iterable[Finding]) -> bool:
         """Return whether one of the findings blocks without a gate."""
         return any(finding_blocks(one.code, one.action, self.registry) for one in findings)
 
-    def _request(self, base: Mapping[str, Any], stage: str, context: CallContext) -> dict[str, Any]:
+    def _build_request(
+        self, base: Mapping[str, Any], stage: str, context: CallContext
+    ) -> dict[str, Any]:
         request = dict(base)
         subject, trace = context.subject or self._subject, context.trace
         if subject is not None:

@@ -23,7 +23,7 @@ from typing import Any, Protocol, Self, TypedDict, Unpack, cast
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.context import ACTION_TYPE, ANONYMOUS, Call, CallContext, Step
+from demur.enforce.context import ANONYMOUS, GENERATE_ACTION, Call, CallContext, Step
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import FAILURE_TEXT, CheckResult, GuardedAnswer, append_resources
 from demur.errors import InputError, InputTypeError
@@ -32,7 +32,7 @@ from demur.gate.monitor import Monitor
 from demur.gate.pipeline import GuardPipeline, standard_pipeline
 from demur.model.finding import Finding
 
-_GENERATE = {"action": {"type": ACTION_TYPE}}
+_GENERATE = {"action": {"type": GENERATE_ACTION}}
 _model_guards = cache(standard_pipeline)
 
 
@@ -194,16 +194,16 @@ class _GuardedCall:
         options: dict[str, Any] = {"prompt": prompt, "request": request, "earlier": checked}
         stream, shown = None, False
         try:
-            whole = yield Call(self._call_model, self._acall_model)
+            whole = yield Call(self._call_model, async_function=self._acall_model)
             if not isinstance(whole, str):
                 self._source = pieces = whole
                 stream = enforcer.stream_answer(context, **options)
-                next_piece = Call(lambda: next(pieces, None), lambda: anext(pieces, None))
+                next_piece = Call(lambda: next(pieces, None), (), lambda: anext(pieces, None))
                 while not stream.is_stopped and (piece := (yield next_piece)) is not None:
                     if text := stream.feed(piece):
                         shown = True
                         yield text
-                yield Call(self._close_source, self._aclose_source)
+                yield Call(self._close_source, async_function=self._aclose_source)
         except AsyncModelError:
             raise
         except Exception as error:  # noqa: BLE001 - a model that fails is reported, not raised

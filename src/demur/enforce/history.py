@@ -1,4 +1,4 @@
-"""Histories of tool calls by run: the input of the guard against tool loops."""
+"""Keep the tool calls of each run, so that the guard against tool loops can read them."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -12,32 +12,32 @@ from demur.guards.tool_loop import CallHistory, RecordedCall
 MAX_RUNS = 10_000
 # Older calls do not count as part of a loop.
 MAX_AGE_S = 600.0
-_NONE = CallHistory()
+_EMPTY_HISTORY = CallHistory()
 
 HistoryChange = Callable[[CallHistory], CallHistory]
 
 
 class CallHistories(Protocol):
-    """Keeps a history for each run. Safe to share between threads."""
+    """Keeps one history of tool calls per run. Threads may share it."""
 
     def update(self, run: str, change: HistoryChange) -> CallHistory:
         """Apply `change` to the history of a run atomically, and return the new history."""
 
 
 class LocalCallHistories:
-    """Histories in this process; above `max_runs`, the least recently used runs are dropped."""
+    """Keeps histories in this process; above `max_runs`, drops the least recently used run."""
 
     def __init__(self, max_runs: int = MAX_RUNS) -> None:
-        self._most = max_runs
+        self._max_runs = max_runs
         self._lock = Lock()
         self._runs: OrderedDict[str, CallHistory] = OrderedDict()
 
     def update(self, run: str, change: HistoryChange) -> CallHistory:
         """Apply `change` to the history of a run, and return the new history."""
         with self._lock:
-            history = self._runs[run] = change(self._runs.get(run, _NONE))
+            history = self._runs[run] = change(self._runs.get(run, _EMPTY_HISTORY))
             self._runs.move_to_end(run)
-            while len(self._runs) > self._most:
+            while len(self._runs) > self._max_runs:
                 self._runs.popitem(last=False)
         return history
 

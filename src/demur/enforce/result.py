@@ -388,7 +388,7 @@ def grant_steps(
     # INVARIANT: a `grant_for` that fails grants nothing.
     problem = TypeError.__name__
     try:
-        granted = tuple((yield Call(call, acall)) or ())
+        granted = tuple((yield Call(call, async_function=acall)) or ())
         if all(isinstance(grant, Grant) for grant in granted):
             return granted
     except Exception as error:  # noqa: BLE001 - the host's own function may raise anything

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from demur.codes.vocabulary import Verdict
-from demur.enforce.context import ACTION_TYPE
+from demur.enforce.context import GENERATE_ACTION
 from demur.enforce.generation import asafe_generate
 from demur.enforce.result import GuardedAnswer
 from demur.errors import MissingExtraError
@@ -48,7 +48,7 @@ class GuardsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of a policy: the action type of prompts, and the guarded target, if any."""
 
-    action_type: str = ACTION_TYPE
+    action_type: str = GENERATE_ACTION
     behind: str = ""
     locale: str | None = None
 
@@ -102,7 +102,7 @@ class PolicyTarget(GuardsTarget):
         path: Path | str,
         behind: EvalTarget | None = None,
         *,
-        action_type: str = ACTION_TYPE,
+        action_type: str = GENERATE_ACTION,
         locale: str | None = None,
     ) -> None:
         super().__init__(behind, locale=locale)

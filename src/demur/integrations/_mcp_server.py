@@ -142,7 +142,7 @@ class MCPServerGuard:
         hard: HardRefusal,
         context: ContextSource | None,
     ) -> None:
-        self._enforcer = Enforcer.from_gate(enforcer)
+        self._enforcer = Enforcer.coerce(enforcer)
         if hard not in get_args(HardRefusal):
             raise InputError(f"unknown setting `{hard}`", where="hard", help="`error` or `result`")
         self._form = form

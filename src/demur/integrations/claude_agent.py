@@ -138,7 +138,7 @@ def claude_hooks(
         InputError: `approval` is unknown.
         InputTypeError: Neither an enforcer nor a gate is given.
     """
-    owner = Enforcer.from_gate(enforcer)
+    owner = Enforcer.coerce(enforcer)
     judge = partial(
         judge_steps,
         enforcer=owner,
@@ -215,7 +215,7 @@ def can_use_tool(
     if approver_decides and grant_for is not None:
         raise InputError("`approver_decides` needs no `grant_for`", where="approver_decides")
     check = _PermissionCheck(
-        Enforcer.from_gate(enforcer), approver, grant_for, approver_decides, halt, own_servers
+        Enforcer.coerce(enforcer), approver, grant_for, approver_decides, halt, own_servers
     )
     return check.decide_permission
 

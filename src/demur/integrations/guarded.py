@@ -125,9 +125,9 @@ class guarding:  # noqa: N801 - named like the functions of `contextlib`
         arguments: Arguments | None = None,
         **options: Unpack[CallOptions],
     ) -> None:
-        given = {} if arguments is None else dict(arguments)
+        values = {} if arguments is None else dict(arguments)
         settings = _CallSettings.from_options(enforcer, **options)
-        self._call: _DecoratedCall | None = settings.build_call(action, given, given)
+        self._call: _PreparedCall | None = settings.build_call(action, values, values)
         self._token: Token[CheckResult | None] | None = None
 
     def __enter__(self) -> CheckResult:
@@ -217,7 +217,7 @@ class _CheckKeywords(TypedDict):
     describe: DescribeCall | None
 
 
-class _DecoratedCall(NamedTuple):
+class _PreparedCall(NamedTuple):
     """One call, prepared for the enforcer."""
 
     enforcer: Enforcer
@@ -260,15 +260,15 @@ class _CallSettings(NamedTuple):
         if isinstance(enforcer, Gate):
             with _lock:
                 histories = _histories.setdefault(enforcer, LocalCallHistories())
-            enforcer = Enforcer(enforcer, pipeline=_shared_pipeline(), histories=histories)
-        settings = cls(Enforcer.from_gate(enforcer), **options)
+            enforcer = Enforcer(enforcer, pipeline=_function_pipeline(), histories=histories)
+        settings = cls(Enforcer.coerce(enforcer), **options)
         accepted, grants = settings.accepted, settings.grants
         if isinstance(accepted, str):
             raise InputTypeError.wrong_type("`accepted`", "a list of constraints", accepted)
         grants = grants if callable(grants) else tuple(grants)
         return settings._replace(accepted=tuple(accepted), grants=grants)
 
-    def build_call(self, action: Any, bound: Arguments, visible: Arguments) -> _DecoratedCall:
+    def build_call(self, action: Any, bound: Arguments, visible: Arguments) -> _PreparedCall:
         """Return a call with all its `bound` arguments, of which the enforcer sees `visible`."""
         errors: list[Exception] = []
 
@@ -284,7 +284,7 @@ class _CallSettings(NamedTuple):
         context = CallContext(framework=_FRAMEWORK, run=run, subject=subject, tenant=tenant)
         describe = _failing_describe(errors[0]) if errors else self._build_describe(bound)
         keywords = _CheckKeywords(grants=grants, accepted=tuple(self.accepted), describe=describe)
-        return _DecoratedCall(self.enforcer, name, visible, context, keywords)
+        return _PreparedCall(self.enforcer, name, visible, context, keywords)
 
     def _list_grants(self, bound: Arguments) -> tuple[Grant, ...]:
         return tuple(self.grants(bound) if callable(self.grants) else self.grants)
@@ -313,7 +313,7 @@ def _failing_describe(error: Exception) -> DescribeCall:
 
 
 @cache
-def _shared_pipeline() -> GuardPipeline:
+def _function_pipeline() -> GuardPipeline:
     return standard_pipeline(*_SURFACES)
 
 
@@ -375,7 +375,7 @@ class _FunctionGuard(NamedTuple):
 
         return call
 
-    def _build_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _DecoratedCall:
+    def _build_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _PreparedCall:
         bound = self.parameters.bind_arguments(args, kwargs)
         visible = {**self.defaults, **self.parameters.visible_arguments(bound)}
         return self.settings.build_call(self.action, bound, visible)
@@ -383,7 +383,7 @@ class _FunctionGuard(NamedTuple):
     def _extra_arguments(self, result: CheckResult) -> dict[str, Any]:
         return {_CONSTRAINTS: result.constraints} if self.parameters.takes_constraints else {}
 
-    def _check_value(self, call: _DecoratedCall, value: Any) -> Steps[CheckResult | None]:
+    def _check_value(self, call: _PreparedCall, value: Any) -> Steps[CheckResult | None]:
         """Check the returned value; None if it is allowed or not to be checked."""
         if not self.check_result:
             return None

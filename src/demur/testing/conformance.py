@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Advice, RefusalClass, Surface
 from demur.emit.envelope import from_envelope
-from demur.enforce.context import ACTION_TYPE, CallContext
+from demur.enforce.context import GENERATE_ACTION, CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
@@ -225,7 +225,7 @@ def _check_records(scenario: Scenario, enforcer: Enforcer) -> Iterator[str]:
 
 
 def _expected_actions(scenario: Scenario) -> tuple[str, ...]:
-    return scenario.tools if scenario.point is CheckPoint.TOOL_CALL else (ACTION_TYPE,)
+    return scenario.tools if scenario.point is CheckPoint.TOOL_CALL else (GENERATE_ACTION,)
 
 
 def format_results(outcomes: Iterable[ScenarioOutcome]) -> str:

@@ -567,12 +567,12 @@ def test_a_mere_warning_somewhere_no_policy_knows_of_stops_nothing(gate: Gate) -
 def test_a_gate_is_enforced_with_the_usual_guards_and_an_enforcer_as_it_is(gate: Gate) -> None:
     enforcer = Enforcer(gate, pipeline=TOOLS)
 
-    assert Enforcer.from_gate(enforcer) is enforcer
-    made = Enforcer.from_gate(gate)
+    assert Enforcer.coerce(enforcer) is enforcer
+    made = Enforcer.coerce(gate)
     assert (made.gate, made.pipeline.surfaces) == (gate, Enforcer(gate).pipeline.surfaces)
 
 
 def test_nobody_else_decides() -> None:
     given: Any = "policy.yaml"
     with pytest.raises(InputTypeError, match="an `Enforcer` or a `Gate`"):
-        Enforcer.from_gate(given)
+        Enforcer.coerce(given)

@@ -147,7 +147,7 @@ def test_why_a_stream_was_stopped_counts_even_if_a_second_look_sees_nothing() ->
     blind = guard(check, surface=Surface.OUTPUT)
     stopped = finding("OUTPUT_FORBIDDEN", surface=Surface.OUTPUT)
     enforcer = Enforcer(pipeline=GuardPipeline([GuardStep(blind)]))
-    steps = enforcer._answer(
+    steps = enforcer._check_whole_answer(
         "text", stopped, CallContext(), prompt=None, request=None, earlier=None
     )
 

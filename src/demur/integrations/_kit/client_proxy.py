@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
-from demur.enforce.context import Steps, adrive, drive
+from demur.enforce.context import Call, Steps, adrive, drive
 from demur.enforce.result import CheckResult, Refused
 from demur.errors import DemurError, InputTypeError
 from demur.integrations._kit.guarded_response import (
@@ -28,7 +28,6 @@ from demur.integrations._kit.model_api import (
     AnswerChoice,
     CallTrace,
     Fallback,
-    HostCall,
     ModelAttempt,
     ModelClientSettings,
     OpenStream,
@@ -150,7 +149,7 @@ class _ModelCall:
             if step is not None and self._may_retry(step):
                 last = outcome
                 assert self._settings.sleep is not None
-                yield HostCall(self._settings.sleep, (step.wait or 0.0,))
+                yield Call(self._settings.sleep, (step.wait or 0.0,))
                 outcome, trace = yield from self._try_model(target, trace)
                 step = _next_step_after(outcome.attempt)
             if outcome.attempt.failed:
@@ -165,7 +164,7 @@ class _ModelCall:
         self, response: Any, choices: Sequence[AnswerChoice], trace: CallTrace
     ) -> Steps[Any]:
         """Check the answer, and return the response with refused choices replaced."""
-        plain = yield HostCall(self._unwrap, (response,))
+        plain = yield Call(self._unwrap, (response,))
         refused: dict[int, CheckResult] = {}
         first: CheckResult | None = None
         for number, choice in enumerate(choices):
@@ -191,7 +190,7 @@ class _ModelCall:
         if not isinstance(name, str):
             name = str(getattr(name, "__name__", type(name).__name__))
         try:
-            response = yield HostCall(self._send, (target,))
+            response = yield Call(self._send, (target,))
         except Exception as error:
             result = yield from self._enforcer.refusal_steps(
                 error, self._context, prompt=self._turn.text
@@ -225,7 +224,7 @@ class _ModelCall:
             name = request.find_served_model(response) or name
         if request.is_streamed(response):
             return _AttemptOutcome(ModelAttempt(name), response)
-        plain = yield HostCall(self._unwrap, (response,))
+        plain = yield Call(self._unwrap, (response,))
         choices = self._format.read_choices(plain)
         results: list[CheckResult] = []
         for choice in choices:

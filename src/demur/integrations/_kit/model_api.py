@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import inspect
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
 from demur.integrations._kit.conversation import NewTurn, RefusedTexts, refused_texts_for
 
-OnRefusal = Literal["raise", "answer"]
+RefusalMode = Literal["raise", "answer"]
 # The name of another model, or a function from a request to a response.
 Fallback = str | Callable[[dict[str, Any]], Any]
 _TRACE_ATTRIBUTE = "_demur_trace"
@@ -41,7 +40,7 @@ class GuardOptions(TypedDict, total=False):
     """
 
     context: CallContext | None
-    on_refusal: OnRefusal
+    on_refusal: RefusalMode
     fallbacks: Sequence[Fallback]
     retry_after_wait: bool
     sleep: Callable[[float], Any] | None
@@ -56,7 +55,7 @@ class ModelClientSettings(NamedTuple):
     context: CallContext
     refused_texts: RefusedTexts
     is_async: bool
-    on_refusal: OnRefusal = "raise"
+    on_refusal: RefusalMode = "raise"
     fallbacks: Sequence[Fallback] = ()
     retry_after_wait: bool = False
     sleep: Callable[[float], Any] | None = None
@@ -77,34 +76,19 @@ def build_settings(
     Raises:
         InputError: A setting is invalid.
     """
-    own, texts = Enforcer.from_gate(enforcer), refused_texts_for(enforcer)
-    given = CallContext() if context is None else context
-    call_context = given if given.framework else given._replace(framework=framework)
-    settings = ModelClientSettings(own, call_context, texts, is_async, **options)
-    if settings.on_refusal not in get_args(OnRefusal):
+    checked, texts = Enforcer.coerce(enforcer), refused_texts_for(enforcer)
+    call_context = CallContext() if context is None else context
+    if not call_context.framework:
+        call_context = call_context._replace(framework=framework)
+    settings = ModelClientSettings(checked, call_context, texts, is_async, **options)
+    if settings.on_refusal not in get_args(RefusalMode):
         problem = f"unknown setting `{settings.on_refusal}`"
-        help_text = f"one of {', '.join(get_args(OnRefusal))}"
+        help_text = f"one of {', '.join(get_args(RefusalMode))}"
         raise InputError(problem, where="on_refusal", help=help_text)
     if isinstance(settings.fallbacks, str):
         raise InputTypeError.wrong_type("fallbacks", "a list of models", settings.fallbacks)
     sleep = settings.sleep or (asyncio.sleep if is_async else time.sleep)
     return settings._replace(fallbacks=tuple(settings.fallbacks), sleep=sleep)
-
-
-class HostCall(NamedTuple):
-    """A step that calls a function of the host, and awaits its value if necessary."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...] = ()
-
-    def run(self) -> Any:
-        """Return the function's value."""
-        return self.function(*self.arguments)
-
-    async def arun(self) -> Any:
-        """Return the function's value, awaited if it is awaitable."""
-        value = self.function(*self.arguments)
-        return await value if inspect.isawaitable(value) else value
 
 
 class ModelAttempt(NamedTuple):

@@ -77,13 +77,13 @@ class StreamEventFormat(Protocol):
 class _HeldEvent:
     """An event that waits until the answer is cleared up to a position."""
 
-    def __init__(self, portion: EventPortion, until: int) -> None:
+    def __init__(self, portion: EventPortion, end_position: int) -> None:
         self.event = portion.event
         self.part = portion.part
         self.text = portion.text
         self.has_calls = portion.has_calls
-        self.until = until
-        self.is_begun = False
+        self.end_position = end_position
+        self.is_partly_sent = False
 
 
 class AnswerBuffer:
@@ -94,10 +94,10 @@ class AnswerBuffer:
     ) -> None:
         self._format = event_format
         self._open_stream = open_stream
-        self._held: deque[_HeldEvent] = deque()
+        self._held_events: deque[_HeldEvent] = deque()
         self._texts: dict[Hashable, str] = {}
-        self._length = 0
-        self._cleared = 0
+        self._text_length = 0
+        self._cleared_length = 0
         self._last_part: Hashable = None
         self.stream: AnswerStream | None = None
         self.is_complete = False
@@ -111,7 +111,7 @@ class AnswerBuffer:
     @property
     def is_holding(self) -> bool:
         """Whether any event is held back."""
-        return bool(self._held)
+        return bool(self._held_events)
 
     def add_portion(self, portion: EventPortion) -> None:
         """Take in the content of an event."""
@@ -125,39 +125,41 @@ class AnswerBuffer:
             if text not in self._texts.values():
                 self._texts[part] = text
                 self._add_text(text.removeprefix(before))
-        self._held.append(_HeldEvent(portion, self._length))
+        self._held_events.append(_HeldEvent(portion, self._text_length))
 
     def release_events(self) -> list[Any]:
         """Return the events that are cleared now, in order."""
         out: list[Any] = []
-        while self._held:
-            first = self._held[0]
+        while self._held_events:
+            first = self._held_events[0]
             # INVARIANT: no tool call of a refused answer is sent.
             if first.has_calls and not self.is_complete:
                 break
-            if first.until > self._cleared:
+            if first.end_position > self._cleared_length:
                 out += self._split_first(first)
                 break
-            self._held.popleft()
+            self._held_events.popleft()
             event = first.event
-            if first.is_begun:
+            if first.is_partly_sent:
                 event = self._format.make_text_event(first.part, first.text)
             out.append(event)
         return out
 
     def allow_all(self, rest: str) -> None:
         """Clear the whole answer; `rest` is the text still to show, with added help lines."""
-        added = rest[self._length - self._cleared :]
-        self._cleared = self._length
+        added = rest[self._text_length - self._cleared_length :]
+        self._cleared_length = self._text_length
         self.is_complete = True
         if added:
-            texts = [index for index, held in enumerate(self._held, 1) if held.text]
+            texts = [index for index, held in enumerate(self._held_events, 1) if held.text]
             portion = EventPortion(self._format.make_text_event(self._last_part, added))
-            self._held.insert(texts[-1] if texts else 0, _HeldEvent(portion, self._length))
+            self._held_events.insert(
+                texts[-1] if texts else 0, _HeldEvent(portion, self._text_length)
+            )
 
     def drop_held(self) -> None:
         """Drop all events that are held back."""
-        self._held.clear()
+        self._held_events.clear()
 
     def only_repeats(self, portion: EventPortion) -> bool:
         """Return whether an event only repeats known texts."""
@@ -166,17 +168,17 @@ class AnswerBuffer:
     def _add_text(self, text: str) -> None:
         if self.stream is None:
             self.stream = self._open_stream()
-        self._length += len(text)
-        self._cleared += len(self.stream.feed(text))
+        self._text_length += len(text)
+        self._cleared_length += len(self.stream.feed(text))
 
     def _split_first(self, first: _HeldEvent) -> list[Any]:
         """Return the cleared beginning of an event."""
-        ready = len(first.text) - (first.until - self._cleared)
+        ready = len(first.text) - (first.end_position - self._cleared_length)
         if ready <= 0:
             return []
         text, first.text = first.text[:ready], first.text[ready:]
-        rest = None if first.is_begun else self._format.strip_text(first.event)
-        first.is_begun = True
+        rest = None if first.is_partly_sent else self._format.strip_text(first.event)
+        first.is_partly_sent = True
         more = self._format.make_text_event(first.part, text)
         return [more] if rest is None else [rest, more]
 
@@ -191,14 +193,14 @@ class EventStreamFilter:
         settings: ModelClientSettings,
     ) -> None:
         self._format = event_format
-        self._raises = settings.on_refusal == "raise"
+        self._raise_on_refusal = settings.on_refusal == "raise"
         enforcer, context, prompt = settings.enforcer, settings.context, open_stream.turn.text
-        self._open_answer = partial(enforcer.stream_answer, context, prompt=prompt)
+        self._open_answer_stream = partial(enforcer.stream_answer, context, prompt=prompt)
         self._read_refusal = partial(enforcer.refusal_steps, context=context, prompt=prompt)
         self._reader = StreamReader()
         self._buffers: dict[Hashable, AnswerBuffer] = {}
         self._refused: set[Hashable] = set()
-        self._finished = False
+        self._refusal_checked = False
         self.trace = open_stream.trace
         self.is_over = False
 
@@ -228,9 +230,9 @@ class EventStreamFilter:
 
     def check_model_refusal(self) -> Steps[None]:
         """Check for a refusal by the model: once, and not after demur refused the answer."""
-        if self._finished or self._refused:
+        if self._refusal_checked or self._refused:
             return
-        self._finished = True
+        self._refusal_checked = True
         # An answer with tool calls goes on, so its text is no refusal.
         texts = [
             "" if one.has_calls else one.stream.text
@@ -247,7 +249,7 @@ class EventStreamFilter:
 
     def check_error(self, error: Exception) -> Steps[None]:
         """Check whether an error that broke the stream is a refusal."""
-        self._finished = True
+        self._refusal_checked = True
         result = yield from self._read_refusal(error)
         if result.findings:
             add_refusal_note(error, result)
@@ -270,7 +272,9 @@ class EventStreamFilter:
                 return self._note_sent([event])
             holding.add_portion(EventPortion(event))
             return []
-        answer = self._buffers.setdefault(name, AnswerBuffer(self._format, self._open_answer))
+        answer = self._buffers.setdefault(
+            name, AnswerBuffer(self._format, self._open_answer_stream)
+        )
         if answer.is_complete:
             # Text after the end is never checked, so it is dropped.
             rest = self._format.strip_text(event) if portion.text else event
@@ -296,7 +300,7 @@ class EventStreamFilter:
             words = stream.remaining_text
             self.trace = self.trace._replace(answer=result)
             self._refused.add(name)
-            if self._raises:
+            if self._raise_on_refusal:
                 raise attach_trace(Refused(result), self.trace)
             out = self._note_sent(buffer.release_events())
             buffer.drop_held()

@@ -22,13 +22,12 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from demur.enforce.context import Steps, adrive, drive
+from demur.enforce.context import Call, Steps, adrive, drive
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Approval, GrantFor, append_resources, check_approval
 from demur.gate.gate import Gate
 from demur.integrations._kit import ContextSource, check_context, resolve_context
 from demur.integrations._kit.approval import ApprovalGrants
-from demur.integrations._kit.model_api import HostCall
 from demur.integrations.langchain.calls import (
     admit_call,
     answer_abandoned_calls,
@@ -64,7 +63,7 @@ _MessageCheck = tuple[AIMessage | None, dict[str, Any]]
 _PENDING_UPDATE = "demur_ahead"
 
 
-def check_answer(response: _Response, watch: ModelWatch) -> Steps[_Response]:
+def check_model_response(response: _Response, watch: ModelWatch) -> Steps[_Response]:
     """Check the answer, and return it or its replacement.
 
     If the model refuses in its own words, the message keeps them and gets the refusal as
@@ -74,17 +73,17 @@ def check_answer(response: _Response, watch: ModelWatch) -> Steps[_Response]:
     if message is None:
         return response
     enforcer, context, prompt = watch.enforcer, watch.context, watch.prompt
-    answer, text, forms = message, content_text(message.content), _structured_answers(response)
+    answer, text, structured = message, content_text(message.content), _structured_answers(response)
     result = yield from enforcer.refusal_steps(message, context, prompt=prompt)
     streamed = watch.result_for(message.content)
     if result.allowed and streamed is not None:
         result = streamed
     # A clean stream may lack parts of the answer, or join blocks that a model reads apart.
     read = text if streamed is None else watch.text_by_block
-    if result.allowed and (read or forms):
-        parts = [read or text, *forms] if read or text else forms
+    if result.allowed and (read or structured):
+        parts = [read or text, *structured] if read or text else structured
         # Structured answers are checked as JSON.
-        joined = json.dumps(parts, ensure_ascii=False, default=str) if forms else read
+        joined = json.dumps(parts, ensure_ascii=False, default=str) if structured else read
         result = yield from enforcer.answer_steps(joined, context, prompt=prompt)
         answer = _add_resources(answer, text, result.resources) if result.allowed else answer
     if not result.allowed:
@@ -154,7 +153,7 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         key: bytes | None = None,
     ) -> None:
         super().__init__()
-        self.enforcer = Enforcer.from_gate(enforcer)
+        self.enforcer = Enforcer.coerce(enforcer)
         self.tools = ()
         self._approval = check_approval(approval)
         self._approvals = ApprovalGrants(grant_for)
@@ -249,7 +248,7 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         model = watch.wrap_model(request.model, request.model_settings, is_async=is_async)
         watched = request if model is request.model else request.override(model=model)
         try:
-            response = yield HostCall(handler, (watched,))
+            response = yield Call(handler, (watched,))
         except GraphBubbleUp:
             raise
         except Exception as error:
@@ -262,7 +261,7 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
                 raise
             answer = build_refusal_answer(result, getattr(error, "ai_message", None))
             return _with_notes(ModelResponse(result=[answer]), notes)
-        return _with_notes((yield from check_answer(response, watch)), notes)
+        return _with_notes((yield from check_model_response(response, watch)), notes)
 
     def _check_before_model(self, request: ModelRequest[Any]) -> Steps[_MessageCheck]:
         state: Any = request.state
@@ -318,7 +317,7 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         if refused is not None:
             return refused
         try:
-            result = yield HostCall(handler, (request,))
+            result = yield Call(handler, (request,))
         except GraphBubbleUp:
             keep_paused_grants(call, grants, hook.seal, self._approvals)
             raise

@@ -14,12 +14,11 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 
-from demur.enforce.context import Steps, adrive, drive
+from demur.enforce.context import Call, Steps, adrive, drive
 from demur.enforce.enforcer import Enforcer
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
 from demur.integrations._kit import ContextSource, check_context, resolve_context
-from demur.integrations._kit.model_api import HostCall
 from demur.integrations.langchain.calls import CallPlan, check_result, plan_calls
 from demur.integrations.langchain.context import (
     FRAMEWORK,
@@ -45,7 +44,7 @@ def guard_tool_node(
     `context` is the call context, or a function of a runtime.
     """
     key = settings.get("messages_key", "messages")
-    guard = _ToolNodeGuard(Enforcer.from_gate(enforcer), check_context(context), key)
+    guard = _ToolNodeGuard(Enforcer.coerce(enforcer), check_context(context), key)
     node = ToolNode(
         tools, wrap_tool_call=guard.call_tool, awrap_tool_call=guard.acall_tool, **settings
     )
@@ -95,7 +94,7 @@ class _ToolNodeGuard:
         node_input = self._read_input(value)
         plan = yield from plan_calls(node_input.calls, self._hook(get_runtime()), "message")
         calls = node_input.calls_to_run(plan)
-        output = (yield HostCall(invoke, (calls,))) if calls else []
+        output = (yield Call(invoke, (calls,))) if calls else []
         parts = output if isinstance(output, list) else [output]
         updates = [part[self._key] for part in parts if isinstance(part, dict)]
         messages = [*plan.refusals, *(message for update in updates for message in update)]
@@ -120,7 +119,7 @@ class _ToolNodeGuard:
     def _tool_steps(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Steps[Any]:
-        result = yield HostCall(handler, (request,))
+        result = yield Call(handler, (request,))
         return (yield from check_result(request.tool_call, result, self._hook(request.runtime)))
 
     def _read_input(self, value: Any) -> _NodeInput:

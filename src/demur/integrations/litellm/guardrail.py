@@ -97,7 +97,7 @@ class LiteLLMGuard(CustomGuardrail):
         event_hook: Any = None,
         **settings: Any,
     ) -> None:
-        given = None if enforcer is None else Enforcer.from_gate(enforcer)
+        given = None if enforcer is None else Enforcer.coerce(enforcer)
         self._context = check_context(context)
         if given is not None:
             # In a program, guard all requests; a proxy names its guardrails.

@@ -79,7 +79,7 @@ class OpenAIAgentsGuard:
         if on_model_refusal not in get_args(OnModelRefusal):
             wrong = f"unknown setting `{on_model_refusal}`"
             raise InputError(wrong, where="on_model_refusal", help="`say` or `raise`")
-        self._enforcer = Enforcer.from_gate(enforcer)
+        self._enforcer = Enforcer.coerce(enforcer)
         self._hooks = AgentHooks(
             self._enforcer,
             check_context(context),

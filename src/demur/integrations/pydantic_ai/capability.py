@@ -67,7 +67,7 @@ class PydanticAIGuard(AbstractCapability[Any]):
 
     def __post_init__(self) -> None:
         """Validate the options."""
-        self._enforcer = Enforcer.from_gate(self.enforcer)
+        self._enforcer = Enforcer.coerce(self.enforcer)
         check_approval(self.approval)
         check_context(self.context)
         if self.grant_for is not None and not callable(self.grant_for):

@@ -202,7 +202,7 @@ class PromptGuard:
     ) -> None:
         if text is not None and not recheck_history:
             raise InputError("`text` decides what is checked", where="recheck_history")
-        self.enforcer = Enforcer.from_gate(enforcer)
+        self.enforcer = Enforcer.coerce(enforcer)
         self.max_bytes = max_bytes
         self._text = text or partial(prompt_text, recheck_history=recheck_history)
         self._context = check_context(context)

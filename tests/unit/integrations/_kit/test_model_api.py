@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.context import Steps, adrive, drive
+from demur.enforce.context import Call, Steps, adrive, drive
 from demur.enforce.result import CheckResult
 from demur.integrations._kit.model_api import (
     CallTrace,
-    HostCall,
     ModelAttempt,
     add_refusal_note,
     attach_trace,
@@ -28,8 +27,8 @@ def both(steps: Callable[[], Steps[Any]]) -> list[Any]:
 
 def test_the_driver_sends_a_step_result_back_to_the_generator() -> None:
     def steps() -> Steps[Any]:
-        one = yield HostCall(lambda: 1)
-        two = yield HostCall(lambda: one + 1)
+        one = yield Call(lambda: 1)
+        two = yield Call(lambda: one + 1)
         return one + two
 
     assert both(steps) == [3, 3]
@@ -41,9 +40,9 @@ def test_the_driver_raises_a_step_error_inside_the_generator() -> None:
 
     def steps() -> Steps[str]:
         try:
-            yield HostCall(fail)
+            yield Call(fail)
         except KeyError:
-            word = yield HostCall(lambda: "it")
+            word = yield Call(lambda: "it")
             return f"caught {word}"
         return "nothing was raised"
 
@@ -55,7 +54,7 @@ def test_an_uncaught_step_error_propagates() -> None:
         raise KeyError("here")
 
     def steps() -> Steps[None]:
-        yield HostCall(fail)
+        yield Call(fail)
 
     with pytest.raises(KeyError):
         drive(steps())
@@ -69,7 +68,7 @@ def test_the_async_driver_awaits_awaitable_results() -> None:
         return "now"
 
     def steps() -> Steps[Any]:
-        return (yield HostCall(later))
+        return (yield Call(later))
 
     assert asyncio.run(adrive(steps())) == "now"
 
