@@ -28,6 +28,7 @@ from support.packs import packed
 
 from demur.audit.pack import write_line
 from demur.canonical import canonical_bytes, digest_of_bytes
+from demur.codes.document import read_document
 from demur.codes.loading import bundle_registry
 from demur.codes.registry import Registry
 from demur.enforce.enforcer import Enforcer
@@ -41,6 +42,9 @@ from demur.store.opening import open_store
 ED25519 = SigningKey.from_randomness(
     bytes(range(32)), key_id="e1", holder="user:erin", algorithm="ed25519"
 )
+# The registry of that engine: a newer one has another digest.
+_FROZEN = Path(__file__).parents[2] / "spec/registry/1.1.0.json"
+REGISTRY = Registry.from_document(read_document(_FROZEN))
 KEPT_PACKS = ("denied", "finding-hard", "granted", "like-failure", "like-success", "resolved")
 
 
@@ -48,7 +52,7 @@ def write(folder: Path) -> None:
     """Write every file of the fixture."""
     clock = Ticking()
     settings: dict[str, Any] = {
-        "registry": Registry.load(),
+        "registry": REGISTRY,
         "clock": clock,
         "entropy": entropy_of("golden"),
         "keys": RING,
@@ -151,11 +155,10 @@ def _write_packs(folder: Path, gate: Gate, records: dict[str, DecisionRecord]) -
 
 
 def _write_digests(path: Path, **more: Any) -> None:
-    registry = Registry.load()
     digests = {
         **more,
         "policy": POLICY.digest,
-        "registry": digest_of_bytes(bundle_registry(registry).encode()),
+        "registry": digest_of_bytes(bundle_registry(REGISTRY).encode()),
         "canonical": digest_of_bytes(canonical_bytes({"b": [1, 2.5, "é"], "a": None, "n": 20.0})),
     }
     path.write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")

@@ -1,7 +1,7 @@
 // Generated from the registry of reason codes; do not edit.
 
 /** The registry this was generated from. */
-export const REGISTRY = "reason_codes.v1@1.1.0";
+export const REGISTRY = "reason_codes.v1@1.2.0";
 
 /** May the refusal be lifted? */
 export type RefusalClass =
@@ -117,6 +117,10 @@ export const REASON_CODES = {
   RCE_RISK: { title: "Remote code execution", refusal_class: "HARD_BLOCK", advice: "do_not_retry", retry_scope: "rule", severity: "critical", decided: true, deprecated: false },
   /** If this ran, data would be lost for good: erased, wiped or overwritten without a copy. Reading or listing the same data is not covered. */
   DESTRUCTIVE_ACTION: { title: "Destructive action", refusal_class: "SOFT_BLOCK", advice: "accept_constraints", retry_scope: "call", severity: "high", decided: true, deprecated: false },
+  /** If this ran, a whole machine or everything that a person owns on it would be gone: the root of the file system, a whole home folder or a block device. Other losses are UNAPPROVED_DESTRUCTION. */
+  IRRECOVERABLE_DESTRUCTION: { title: "Irrecoverable destruction", refusal_class: "HARD_BLOCK", advice: "do_not_retry", retry_scope: "rule", severity: "critical", decided: true, deprecated: false },
+  /** If this ran, some data would be lost for good, and nobody who may decide that has approved it. The loss of a whole machine or home is IRRECOVERABLE_DESTRUCTION. */
+  UNAPPROVED_DESTRUCTION: { title: "Destruction without approval", refusal_class: "WORKFLOW_BLOCK", advice: "request_approval", retry_scope: "call", severity: "high", decided: true, deprecated: false },
   /** The action would gain rights that the agent does not hold now, such as becoming root or widening a role. A call that merely lacks a right is PERMISSION_DENIED. */
   PRIVILEGE_ESCALATION: { title: "Privilege escalation", refusal_class: "WORKFLOW_BLOCK", advice: "request_approval", retry_scope: "rule", severity: "high", decided: true, deprecated: false },
   /** Private data would leave for a place outside the trust boundary. A secret printed in an answer is SECRET_LEAK; a host the network rules forbid is EGRESS_DENIED. */
@@ -308,6 +312,8 @@ export const Codes = {
   TOOL_NOT_ALLOWED: "TOOL_NOT_ALLOWED",
   RCE_RISK: "RCE_RISK",
   DESTRUCTIVE_ACTION: "DESTRUCTIVE_ACTION",
+  IRRECOVERABLE_DESTRUCTION: "IRRECOVERABLE_DESTRUCTION",
+  UNAPPROVED_DESTRUCTION: "UNAPPROVED_DESTRUCTION",
   PRIVILEGE_ESCALATION: "PRIVILEGE_ESCALATION",
   EXFILTRATION_RISK: "EXFILTRATION_RISK",
   LOOP_DETECTED: "LOOP_DETECTED",

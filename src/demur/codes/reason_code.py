@@ -26,6 +26,13 @@ class ReasonCode(StrEnum):
     DESTRUCTIVE_ACTION = "DESTRUCTIVE_ACTION"
     """If this ran, data would be lost for good: erased, wiped or overwritten without a copy.
     Reading or listing the same data is not covered."""
+    IRRECOVERABLE_DESTRUCTION = "IRRECOVERABLE_DESTRUCTION"
+    """If this ran, a whole machine or everything that a person owns on it would be gone: the
+    root of the file system, a whole home folder or a block device. Other losses are
+    UNAPPROVED_DESTRUCTION."""
+    UNAPPROVED_DESTRUCTION = "UNAPPROVED_DESTRUCTION"
+    """If this ran, some data would be lost for good, and nobody who may decide that has
+    approved it. The loss of a whole machine or home is IRRECOVERABLE_DESTRUCTION."""
     PRIVILEGE_ESCALATION = "PRIVILEGE_ESCALATION"
     """The action would gain rights that the agent does not hold now, such as becoming root or
     widening a role. A call that merely lacks a right is PERMISSION_DENIED."""

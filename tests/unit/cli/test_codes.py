@@ -175,7 +175,7 @@ def test_the_text_names_the_code_and_what_became_of_it(tmp_path: Path) -> None:
 def test_a_version_that_announces_it_is_fine(tmp_path: Path) -> None:
     new = core(tmp_path / "n", version="2.0.0", LOOP_DETECTED__http=409)
 
-    assert demur("codes", "diff", CORE_PATH, new).out.endswith("1.1.0 -> 2.0.0: major\n")
+    assert demur("codes", "diff", CORE_PATH, new).out.endswith("1.2.0 -> 2.0.0: major\n")
     assert (
         "refused"
         in demur("codes", "diff", CORE_PATH, core(tmp_path / "r", RATE_LIMIT__since="2.0.0")).out

@@ -4,7 +4,7 @@
 package reasoncodes
 
 // Registry is the registry this was generated from.
-const Registry = "reason_codes.v1@1.1.0"
+const Registry = "reason_codes.v1@1.2.0"
 
 // Code is a reason code: why something was refused.
 type Code string
@@ -125,6 +125,12 @@ const (
 
 	// If this ran, data would be lost for good: erased, wiped or overwritten without a copy. Reading or listing the same data is not covered.
 	DestructiveAction Code = "DESTRUCTIVE_ACTION"
+
+	// If this ran, a whole machine or everything that a person owns on it would be gone: the root of the file system, a whole home folder or a block device. Other losses are UNAPPROVED_DESTRUCTION.
+	IrrecoverableDestruction Code = "IRRECOVERABLE_DESTRUCTION"
+
+	// If this ran, some data would be lost for good, and nobody who may decide that has approved it. The loss of a whole machine or home is IRRECOVERABLE_DESTRUCTION.
+	UnapprovedDestruction Code = "UNAPPROVED_DESTRUCTION"
 
 	// The action would gain rights that the agent does not hold now, such as becoming root or widening a role. A call that merely lacks a right is PERMISSION_DENIED.
 	PrivilegeEscalation Code = "PRIVILEGE_ESCALATION"
@@ -403,6 +409,8 @@ var all = []Info{
 	{Code: ToolNotAllowed, Title: "Disallowed tool", Class: ClassWorkflowBlock, Advice: AdviceRequestApproval, RetryScope: ScopeRule, Severity: SeverityMedium, Decided: true, Parent: PolicyViolation},
 	{Code: RceRisk, Title: "Remote code execution", Class: ClassHardBlock, Advice: AdviceDoNotRetry, RetryScope: ScopeRule, Severity: SeverityCritical, Decided: true, Parent: PolicyViolation},
 	{Code: DestructiveAction, Title: "Destructive action", Class: ClassSoftBlock, Advice: AdviceAcceptConstraints, RetryScope: ScopeCall, Severity: SeverityHigh, Decided: true, Parent: PolicyViolation},
+	{Code: IrrecoverableDestruction, Title: "Irrecoverable destruction", Class: ClassHardBlock, Advice: AdviceDoNotRetry, RetryScope: ScopeRule, Severity: SeverityCritical, Decided: true, Parent: DestructiveAction},
+	{Code: UnapprovedDestruction, Title: "Destruction without approval", Class: ClassWorkflowBlock, Advice: AdviceRequestApproval, RetryScope: ScopeCall, Severity: SeverityHigh, Decided: true, Parent: DestructiveAction},
 	{Code: PrivilegeEscalation, Title: "Privilege escalation", Class: ClassWorkflowBlock, Advice: AdviceRequestApproval, RetryScope: ScopeRule, Severity: SeverityHigh, Decided: true, Parent: PolicyViolation},
 	{Code: ExfiltrationRisk, Title: "Exfiltration risk", Class: ClassWorkflowBlock, Advice: AdviceRequestApproval, RetryScope: ScopeRule, Severity: SeverityHigh, Decided: true, Parent: PolicyViolation},
 	{Code: LoopDetected, Title: "Tool loop", Class: ClassSoftBlock, Advice: AdviceChangeRequest, RetryScope: ScopeSession, Severity: SeverityMedium, Decided: true, Parent: PolicyViolation},
