@@ -142,12 +142,12 @@ def _check_parent(entry: Entry, parent: Entry, where: str) -> Iterator[Problem]:
 
 
 def _is_own_ancestor(entry: Entry, known: Mapping[str, Entry]) -> bool:
-    seen: set[str] = set()
-    above = entry.parent
-    while above is not None and above in known and above not in seen:
-        seen.add(above)
-        above = known[above].parent
-    return entry.code in seen
+    ancestors: set[str] = set()
+    ancestor = entry.parent
+    while ancestor is not None and ancestor in known and ancestor not in ancestors:
+        ancestors.add(ancestor)
+        ancestor = known[ancestor].parent
+    return entry.code in ancestors
 
 
 def check_phrase(phrase: str, where: str, owner: str | None) -> Iterator[Problem]:
@@ -210,14 +210,14 @@ def _choose_fragments(phrases: Sequence[_RankedPhrase]) -> list[_FragmentGroup]:
     for phrase in phrases:
         for fragment in _list_fragments(phrase.text):
             holders.setdefault(fragment, []).append(phrase)
-    uses = {fragment: len(held) for fragment, held in holders.items()}
-    waiting = set(phrases)
+    uses = {fragment: len(group) for fragment, group in holders.items()}
+    remaining = set(phrases)
     groups = []
-    while waiting:
+    while remaining:
         fragment = max(uses, key=uses.__getitem__)
-        group = [phrase for phrase in holders[fragment] if phrase in waiting]
+        group = [phrase for phrase in holders[fragment] if phrase in remaining]
         groups.append((fragment, tuple(group)))
-        waiting.difference_update(group)
+        remaining.difference_update(group)
         for phrase in group:
             for part in _list_fragments(phrase.text):
                 uses[part] -= 1

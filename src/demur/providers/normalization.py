@@ -5,7 +5,7 @@ objects, dictionaries or JSON, and reads them by structure. Needs no SDK and nev
 unknown value that looks as if content was stopped is never taken for success.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -40,7 +40,7 @@ def read_batch_line(line: Node) -> Any:
     for failed in (result["error"], line["error"]):
         if isinstance(failed.raw, Mapping):
             return failed.raw if failed["error"].present else {"error": failed.raw}
-    return next((one.raw for one in (response, line["modelOutput"]) if one.present), None)
+    return next((part.raw for part in (response, line["modelOutput"]) if part.present), None)
 
 
 _MAX_CAUSES = 8
@@ -77,14 +77,18 @@ def make_accumulator() -> StreamAccumulator:
 def read_signal(obj: Any) -> Signal | None:
     """Return the deciding native signal in `obj`, including one that was only detected."""
     budget = ReadBudget()
-    found, broken = _try_read(lambda: _read_stored_stream(obj, budget))
-    whole, also_broken = _try_read(lambda: _read_object(obj, budget))
-    decided = max_signal([found, whole])
-    broken = broken or also_broken or _unread_stream_error(obj)
-    # An unreadable part may have held a refusal, unless one was found elsewhere.
-    if broken is not None and (decided is None or not decided.must_report):
-        raise broken
-    return decided
+    streamed, stream_error = _try_read(lambda: _read_stored_stream(obj, budget))
+    whole, object_error = _try_read(lambda: _read_object(obj, budget))
+    error = stream_error or object_error or _unread_stream_error(obj)
+    return _signal_or_raise([streamed, whole], error)
+
+
+def _signal_or_raise(signals: Iterable[Signal | None], error: Exception | None) -> Signal | None:
+    """Return the strongest signal. Without a refusal, raise the error of an unreadable part."""
+    strongest = max_signal(signals)
+    if error is not None and (strongest is None or not strongest.must_report):
+        raise error
+    return strongest
 
 
 def _try_read(read: Callable[[], Signal | None]) -> tuple[Signal | None, Exception | None]:
@@ -96,12 +100,12 @@ def _try_read(read: Callable[[], Signal | None]) -> tuple[Signal | None, Excepti
 
 def _read_stored_stream(obj: Any, budget: ReadBudget) -> Signal | None:
     # Feeding an event is cheap, and a stream may have very many.
-    taking = ReadBudget(_MAX_EVENT_STEPS)
-    events = stored_events(obj, taking)
+    event_budget = ReadBudget(_MAX_EVENT_STEPS)
+    events = stored_events(obj, event_budget)
     if events is None:
         return None
     stream = StreamAccumulator(lambda event: _read_object(event, budget))
-    stream.feed_all(events, taking)
+    stream.feed_all(events, event_budget)
     return _read_stream(stream, budget)
 
 
@@ -110,10 +114,7 @@ def _read_stream(stream: StreamAccumulator, budget: ReadBudget) -> Signal | None
         # The responses accumulated so far are small, and must still be read.
         budget = ReadBudget()
     signals = (_deciding_signal(shape_of(response, budget)) for response in stream.responses)
-    decided = max_signal([*signals, stream.signal])
-    if stream.error is not None and (decided is None or not decided.must_report):
-        raise stream.error
-    return decided
+    return _signal_or_raise([*signals, stream.signal], stream.error)
 
 
 def _read_object(obj: Any, budget: ReadBudget) -> Signal | None:
@@ -149,29 +150,29 @@ def _iter_shapes(obj: Any, budget: ReadBudget) -> Iterator[ResponseShape]:
         waiting.append(inner)
     seen: set[int] = set()
     while waiting and len(seen) < _MAX_CAUSES:
-        one = waiting.pop(0)
-        if id(one) in seen:
+        value = waiting.pop(0)
+        if id(value) in seen:
             continue
-        seen.add(id(one))
-        yield shape_of(one, budget)
-        if isinstance(one, BaseException):
-            waiting += _list_causes(one)
+        seen.add(id(value))
+        yield shape_of(value, budget)
+        if isinstance(value, BaseException):
+            waiting += _list_causes(value)
 
 
 def _list_causes(error: BaseException) -> list[BaseException]:
     grouped = list(error.exceptions) if isinstance(error, BaseExceptionGroup) else []
     linked = [error.__cause__, None if error.__suppress_context__ else error.__context__]
-    return [*grouped, *(one for one in linked if one is not None)]
+    return [*grouped, *(cause for cause in linked if cause is not None)]
 
 
 def _deciding_signal(shape: ResponseShape) -> Signal | None:
     """Return the first refusal that a reader finds, or else the strongest signal."""
     found: list[Signal] = []
-    broken: Exception | None = None
+    first_error: Exception | None = None
     for reader in load_readers():
         # A bug or an endless read in one reader must not hide the signals of another.
         signal, error = _try_read(partial(_read_with_reserve, reader, shape))
-        broken = broken or error
+        first_error = first_error or error
         if signal is not None:
             found.append(signal)
             # A failure or a mere detection does not end the search for a refusal.
@@ -179,10 +180,8 @@ def _deciding_signal(shape: ResponseShape) -> Signal | None:
                 return _with_request(signal, shape)
             if signal.rest is not None:
                 shape = signal.rest
-    decided = max_signal(found)
-    if broken is not None and (decided is None or not decided.must_report):
-        raise broken
-    return None if decided is None else _with_request(decided, shape)
+    strongest = _signal_or_raise(found, first_error)
+    return None if strongest is None else _with_request(strongest, shape)
 
 
 def _read_with_reserve(reader: ProviderReader, shape: ResponseShape) -> Signal | None:
@@ -205,13 +204,13 @@ def _build_refusal(signal: Signal, registry: Registry | None) -> Refusal:
     code = str(signal.code)
     native = to_bounded_json(signal.native)
     evidence = to_bounded_json(dict(signal.evidence))
-    noted = dict(evidence.value)
+    facts = dict(evidence.value)
     if native.cut or evidence.cut:
-        noted["native_cut"] = True
+        facts["native_cut"] = True
     return Refusal.from_code(
         code,
         signal.detail or _default_detail(signal, native.value),
-        evidence=noted,
+        evidence=facts,
         surface=signal.surface,
         source=RefusalSource(
             name=signal.name,

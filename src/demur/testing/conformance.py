@@ -70,7 +70,7 @@ class _BrokenGuard:
 def open_scenario_enforcer(scenario: Scenario, folder: Path) -> Iterator[Enforcer]:
     """Yield the enforcer of a scenario, with a store in `folder`."""
     setting = scenario.setting
-    store = open_store(str(folder / "scene.db"))
+    store = open_store(str(folder / "scenario.db"))
     if setting.store_down:
         store.close()
     with Gate(

@@ -15,7 +15,7 @@ from demur.service.routes import ROUTES
 MARK = "only-acme-knows-this"
 
 
-class Scene(NamedTuple):
+class TenantSetup(NamedTuple):
     """A service where acme has a decision, and somebody of another tenant with all roles."""
 
     call: Caller
@@ -30,7 +30,7 @@ class Scene(NamedTuple):
 
 
 @pytest.fixture
-def scene() -> Iterator[Scene]:
+def setup() -> Iterator[TenantSetup]:
     with open_service(metrics=Metrics()) as call:
         acme, other = add_key(call.store, "acme", note=MARK), add_key(call.store, "other")
         body = {"request": refund(500, evidence={"ticket_id": MARK}, request_id="r1")}
@@ -38,15 +38,17 @@ def scene() -> Iterator[Scene]:
         label = {"value": "good", "note": MARK}
         path = f"/v1/decisions/{made['decision_id']}"
         assert call("POST", f"{path}/labels", label, key=acme).status_code == 201
-        yield Scene(call, acme, other, made["decision_id"], acme.split("_")[1])
+        yield TenantSetup(call, acme, other, made["decision_id"], acme.split("_")[1])
 
 
-def unknown(method: str, part: str = "", body: Any = None) -> Callable[[Scene], httpx.Response]:
+def unknown(
+    method: str, part: str = "", body: Any = None
+) -> Callable[[TenantSetup], httpx.Response]:
     """Return the case of a decision that is as unknown as one that never was."""
 
-    def asked(scene: Scene) -> httpx.Response:
-        known = scene.asks(method, f"/v1/decisions/{scene.decision_id}{part}", body)
-        never = scene.asks(method, f"/v1/decisions/01M7FH87G05XE3DVBS9XHS0H7C{part}", body)
+    def asked(setup: TenantSetup) -> httpx.Response:
+        known = setup.asks(method, f"/v1/decisions/{setup.decision_id}{part}", body)
+        never = setup.asks(method, f"/v1/decisions/01M7FH87G05XE3DVBS9XHS0H7C{part}", body)
         assert (known.status_code, known.content) == (never.status_code, never.content)
         assert known.status_code == 404
         return known
@@ -54,73 +56,75 @@ def unknown(method: str, part: str = "", body: Any = None) -> Callable[[Scene], 
     return asked
 
 
-def refused(method: str, path: str, body: Any = None) -> Callable[[Scene], httpx.Response]:
+def refused(method: str, path: str, body: Any = None) -> Callable[[TenantSetup], httpx.Response]:
     """Return the case of a tenant that is named and may not be."""
 
-    def asked(scene: Scene) -> httpx.Response:
-        answered = scene.asks(method, path.format(**scene._asdict()), body)
+    def asked(setup: TenantSetup) -> httpx.Response:
+        answered = setup.asks(method, path.format(**setup._asdict()), body)
         assert answered.status_code in {403, 404}
         return answered
 
     return asked
 
 
-def decides(scene: Scene) -> httpx.Response:
-    claimed = scene.asks("POST", "/v1/decide", {"request": refund(tenant={"id": "acme"})})
+def decides(setup: TenantSetup) -> httpx.Response:
+    claimed = setup.asks("POST", "/v1/decide", {"request": refund(tenant={"id": "acme"})})
     assert claimed.status_code == 422
-    continued = scene.asks("POST", "/v1/decide", {"request": refund(continues=scene.decision_id)})
+    continued = setup.asks("POST", "/v1/decide", {"request": refund(continues=setup.decision_id)})
     assert continued.status_code == 422
     # A request id is each tenant's own.
-    return scene.asks("POST", "/v1/decide", {"request": refund(1, request_id="r1")})
+    return setup.asks("POST", "/v1/decide", {"request": refund(1, request_id="r1")})
 
 
-def finds(scene: Scene) -> httpx.Response:
-    named = scene.asks("GET", "/v1/decisions?tenant=acme")
+def finds(setup: TenantSetup) -> httpx.Response:
+    named = setup.asks("GET", "/v1/decisions?tenant=acme")
     assert named.status_code == 403
-    by_id = scene.asks("GET", f"/v1/decisions?request_id=r1&before={'Z' * 26}")
+    by_id = setup.asks("GET", f"/v1/decisions?request_id=r1&before={'Z' * 26}")
     assert by_id.json()["decisions"] == []
-    return scene.asks("GET", "/v1/decisions")
+    return setup.asks("GET", "/v1/decisions")
 
 
-def counts(scene: Scene) -> httpx.Response:
-    assert scene.asks("GET", "/v1/stats?tenant=acme").status_code == 403
-    answered = scene.asks("GET", "/v1/stats")
+def counts(setup: TenantSetup) -> httpx.Response:
+    assert setup.asks("GET", "/v1/stats?tenant=acme").status_code == 403
+    answered = setup.asks("GET", "/v1/stats")
     assert answered.json()["decisions"] == 0
     return answered
 
 
-def responds(scene: Scene) -> httpx.Response:
-    answered = scene.asks("POST", "/v1/respond", {"decision_id": scene.decision_id})
+def responds(setup: TenantSetup) -> httpx.Response:
+    answered = setup.asks("POST", "/v1/respond", {"decision_id": setup.decision_id})
     assert answered.status_code == 404
     return answered
 
 
-def lists_keys(scene: Scene) -> httpx.Response:
-    assert scene.asks("GET", "/v1/keys?tenant=acme").status_code == 403
-    answered = scene.asks("GET", "/v1/keys")
+def lists_keys(setup: TenantSetup) -> httpx.Response:
+    assert setup.asks("GET", "/v1/keys?tenant=acme").status_code == 403
+    answered = setup.asks("GET", "/v1/keys")
     assert {key["tenant"] for key in answered.json()["keys"]} == {"other"}
     return answered
 
 
-def the_same_for_all(method: str, path: str, body: Any = None) -> Callable[[Scene], httpx.Response]:
+def the_same_for_all(
+    method: str, path: str, body: Any = None
+) -> Callable[[TenantSetup], httpx.Response]:
     """Return the case of a route that has nothing of any tenant."""
 
-    def asked(scene: Scene) -> httpx.Response:
-        mine = scene.asks(method, path, body)
-        theirs = scene.call(method, path, body, key=scene.acme)
+    def asked(setup: TenantSetup) -> httpx.Response:
+        mine = setup.asks(method, path, body)
+        theirs = setup.call(method, path, body, key=setup.acme)
         assert (mine.status_code, mine.content) == (theirs.status_code, theirs.content)
         return mine
 
     return asked
 
 
-def counts_log(scene: Scene) -> httpx.Response:
+def counts_log(setup: TenantSetup) -> httpx.Response:
     kind = {"content-type": "text/plain"}
     log = b"REFUSED: RCE_RISK: mine"
-    return scene.call("POST", "/v1/triage", content=log, headers=kind, key=scene.other)
+    return setup.call("POST", "/v1/triage", content=log, headers=kind, key=setup.other)
 
 
-CASES: dict[str, Callable[[Scene], httpx.Response]] = {
+CASES: dict[str, Callable[[TenantSetup], httpx.Response]] = {
     "decide": decides,
     "resolve": unknown("POST", "/resolve", {"accepted": ["dry_run"]}),
     "guard": the_same_for_all("POST", "/v1/guard/input", {"event": "hello"}),
@@ -150,24 +154,24 @@ CASES: dict[str, Callable[[Scene], httpx.Response]] = {
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-def test_no_route_tells_one_tenant_about_another(route: ApiRoute, scene: Scene) -> None:
-    answered = CASES[route.name](scene)
+def test_no_route_tells_one_tenant_about_another(route: ApiRoute, setup: TenantSetup) -> None:
+    answered = CASES[route.name](setup)
 
     assert MARK not in answered.text
-    assert scene.decision_id not in answered.text
-    after = scene.call("GET", f"/v1/decisions/{scene.decision_id}/labels", key=scene.acme).json()
+    assert setup.decision_id not in answered.text
+    after = setup.call("GET", f"/v1/decisions/{setup.decision_id}/labels", key=setup.acme).json()
     assert len(after["labels"]) == 1
-    assert scene.call("GET", "/v1/codes/RCE_RISK", key=scene.acme).status_code == 200
+    assert setup.call("GET", "/v1/codes/RCE_RISK", key=setup.acme).status_code == 200
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.role], ids=lambda r: r.name)
-def test_no_route_answers_without_a_key_or_the_role(route: ApiRoute, scene: Scene) -> None:
+def test_no_route_answers_without_a_key_or_the_role(route: ApiRoute, setup: TenantSetup) -> None:
     path = route.path.replace("{surface}", "input").replace("{code:path}", "RCE_RISK")
-    path = path.format(decision_id=scene.decision_id, key_id=scene.key_id)
+    path = path.format(decision_id=setup.decision_id, key_id=setup.key_id)
     body = route.example if route.method == "POST" else None
-    nothing = add_key(scene.call.store, "acme", "label" if route.role != "label" else "read")
-    scene.call.service.authenticator.allow_local = False
+    nothing = add_key(setup.call.store, "acme", "label" if route.role != "label" else "read")
+    setup.call.service.authenticator.allow_local = False
 
-    assert scene.call(route.method, path, body).status_code == 401
-    assert scene.call(route.method, path, body, key="demur_no").status_code == 401
-    assert scene.call(route.method, path, body, key=nothing).status_code == 403
+    assert setup.call(route.method, path, body).status_code == 401
+    assert setup.call(route.method, path, body, key="demur_no").status_code == 401
+    assert setup.call(route.method, path, body, key=nothing).status_code == 403
