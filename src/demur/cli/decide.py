@@ -33,13 +33,12 @@ from demur.cli.workspace import (
     load_settings,
     open_existing_gate,
     open_existing_store,
-    open_workspace_gate,
 )
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind, Surface, Verdict
 from demur.errors import GrantError, InputError, one_line
 from demur.gate.clock import format_timestamp, system_clock
-from demur.gate.config import Config, open_dry_run_gate
+from demur.gate.config import Config, open_dry_run_gate, open_gate
 from demur.gate.gate import Gate
 from demur.gate.inputs import DEFAULT_TENANT
 from demur.gate.memory import DEFAULT_SEVERITY
@@ -81,7 +80,7 @@ def run_decide(args: Namespace) -> int:
     """Decide, print what was decided, and return its status."""
     batch = read_requests(args.file)
     config = load_settings(args)
-    with open_dry_run_gate(config) if args.dry_run else open_workspace_gate(config) as gate:
+    with open_dry_run_gate(config) if args.dry_run else open_gate(config) as gate:
         if batch.listed:
             records = _decide_many(gate, batch.requests, args)
         else:

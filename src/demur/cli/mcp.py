@@ -21,9 +21,8 @@ from urllib.parse import urlsplit
 from demur.cli.main import Arguments
 from demur.cli.options import write_file
 from demur.cli.terminal import Paint, format_table
-from demur.cli.workspace import open_workspace_gate
 from demur.errors import InputError, one_line
-from demur.gate.config import CONFIG_NAME, load_config
+from demur.gate.config import CONFIG_NAME, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.integrations.mcp_proxy.addressing import server_name
 from demur.integrations.mcp_proxy.definitions import ToolPins, read_pins
@@ -326,7 +325,7 @@ def _open_proxy_gate(path: Path | None) -> Iterator[Gate | None]:
             )
         yield None
         return
-    with open_workspace_gate(load_config(path)) as gate:
+    with open_gate(load_config(path)) as gate:
         yield gate
 
 

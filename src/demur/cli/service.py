@@ -19,7 +19,6 @@ from demur.cli.workspace import (
     add_config_option,
     add_tenant_option,
     config_path,
-    create_private_store,
     load_settings,
     open_existing_store,
 )
@@ -69,7 +68,6 @@ def run_serve(args: Namespace) -> int:
         raise MissingExtraError(
             f"the service needs the `{error.name}` package", help="pip install 'demur[service]'"
         ) from error
-    create_private_store(config)
     count = running.add_sample(config) if args.sample else 0
 
     def announce(url: str) -> None:
@@ -163,7 +161,6 @@ def run_keys_create(args: Namespace) -> int:
     config = load_settings(args)
     lifetime = None if args.expires is None else parse_period(args.expires)
     created = make_key(args.tenant or "", args.role, note=args.note, lifetime=lifetime)
-    create_private_store(config)
     store = open_configured_store(config)
     if store is None:
         raise InputError(

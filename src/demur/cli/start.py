@@ -22,7 +22,6 @@ from demur.cli.main import Arguments
 from demur.cli.options import make_folder, write_file
 from demur.cli.refusals import describe_decision
 from demur.cli.terminal import Paint, class_colour, wrap_text
-from demur.cli.workspace import create_private_store
 from demur.codes.loading import default_registry
 from demur.codes.meaning import explanation_sections, render_sections
 from demur.codes.reason_code import ReasonCode
@@ -134,7 +133,6 @@ def _make_store(folder: Path) -> bool:
     """Create the store that the settings name; return whether it is new."""
     config = load_config(folder / CONFIG_NAME)
     new = not Path(config.store).exists()
-    create_private_store(config)
     store = open_configured_store(config)
     assert store is not None
     store.close()

@@ -1,6 +1,5 @@
 """The working folder of a command: its settings, and the gate or the store they describe."""
 
-import os
 from argparse import Namespace
 from pathlib import Path
 
@@ -17,8 +16,6 @@ from demur.gate.config import (
 )
 from demur.gate.gate import Gate
 from demur.store.store import Store
-
-_OWNER_ONLY = 0o600
 
 
 def add_config_option(add: Arguments) -> None:
@@ -59,12 +56,6 @@ def config_path(args: Namespace) -> Path:
     return path
 
 
-def open_workspace_gate(config: Config) -> Gate:
-    """Return the gate, to be closed; a new database is readable by its owner only."""
-    create_private_store(config)
-    return open_gate(config)
-
-
 def open_existing_gate(config: Config) -> tuple[Gate, Store]:
     """Return the gate, to be closed, and its existing store.
 
@@ -99,13 +90,6 @@ def _require_store(config: Config) -> None:
     if path is not None and not path.exists():
         problem = "there is no store yet"
         raise InputError(problem, where=str(path), help="the first `demur decide` creates it")
-
-
-def create_private_store(config: Config) -> None:
-    """Create the file of a new store, readable by its owner only."""
-    path = database_path(config)
-    if path is not None and path.parent.is_dir() and not path.exists():
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, _OWNER_ONLY))
 
 
 def configured_registries() -> tuple[str, ...]:

@@ -45,6 +45,7 @@ _PRAGMAS = (
     f"wal_autocheckpoint = {_LOG_BYTES // _PAGE_BYTES}",
 )
 _PAUSE_S = 0.01
+_OWNER_ONLY = 0o600
 _LOG_WAIT_MS = 1000
 
 
@@ -166,7 +167,23 @@ class SqliteConnections:
         connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         return connection
 
+    def _create_file(self) -> None:
+        """Create the file of a new store, readable by its owner only.
+
+        SQLite gives the log and its index the mode of the file.
+        """
+        if self.in_memory:
+            return
+        if os.path.isdir(self.path):  # noqa: PTH112 - never raises
+            help_ = "name a file in it, like demur.db"
+            problem = "the store cannot be opened: this is a folder"
+            raise UnavailableError(problem, where=self.path, help=help_)
+        # SQLite reports a file that cannot be created.
+        with suppress(OSError, ValueError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
+
     def _open_writer(self) -> sqlite3.Connection:
+        self._create_file()
         connection = self._open_connection()
         try:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")

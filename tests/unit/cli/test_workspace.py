@@ -6,7 +6,6 @@ from support.support_desk import RISKY, SMALL, setting
 
 from demur.cli.workspace import (
     configured_registries,
-    create_private_store,
     open_existing_gate,
     open_existing_store,
 )
@@ -98,8 +97,9 @@ def test_the_file_of_a_store_is_known_if_it_is_one(store: str, path: str | None)
 
 
 def test_no_store_is_created_in_a_missing_folder() -> None:
-    create_private_store(Config(store="gone/demur.db"))
+    Path("demur.toml").write_text('policy = "policy.yaml"\nstore = "gone/demur.db"\n', "utf-8")
 
+    assert demur("decide", SMALL).status != 0
     assert not Path("gone").exists()
 
 

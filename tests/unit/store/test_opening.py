@@ -1,11 +1,15 @@
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.store_records import make_record
 
 from demur.errors import InputError, MissingExtraError
+from demur.store.backend import UnavailableError
 from demur.store.opening import open_store
+from demur.store.spool import Spool
 
 
 @pytest.mark.parametrize("form", ["{path}", "sqlite:///{path}", "sqlite:///{folder}/a%20b.db"])
@@ -68,3 +72,36 @@ def test_an_address_of_postgresql_goes_to_its_backend(monkeypatch: pytest.Monkey
     assert asked == [
         ("postgresql://localhost/records", {"durability": "normal", "busy_timeout_s": 2})
     ]
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+def test_every_file_of_a_new_store_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    with open_store(tmp_path / "demur.db") as store:
+        store.put(make_record(1))
+        Spool(tmp_path / "demur.db.spool.jsonl").add(make_record(2))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+
+    ends = ("", "-shm", "-wal", ".spool.jsonl")
+    assert modes == {f"demur.db{end}": 0o600 for end in ends}
+
+
+def test_an_existing_store_keeps_its_mode(tmp_path: Path) -> None:
+    open_store(tmp_path / "demur.db").close()
+    (tmp_path / "demur.db").chmod(0o640)
+    open_store(tmp_path / "demur.db").close()
+
+    assert (tmp_path / "demur.db").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_folder_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="is a folder") as caught:
+        open_store(tmp_path)
+    assert caught.value.where == str(tmp_path)
+    assert caught.value.help == "name a file in it, like demur.db"
