@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from demur.cli.main import COMMANDS, build_parser
+from demur.cli.main import COMMANDS, SECTIONS, CliCommand, build_parser
 from demur.codes.markup import (
     heading_slug,
     markdown_code,
@@ -20,12 +20,14 @@ from demur.codes.markup import (
 
 STATUS_MEANING: Mapping[int, str] = {
     0: "The command succeeded; if it decides, the action may run.",
-    1: "An input cannot be used; standard error names it.",
-    2: "The command line is wrong.",
+    1: "An input cannot be used, or a check failed; standard error names it.",
+    2: "The command line is wrong, or there is nothing to check.",
     3: "Refused.",
     4: "Context, an approval or accepted limits are needed first.",
     5: "The action may run within limits.",
     6: "demur could not judge the action, so it must not run.",
+    130: "Interrupted with Ctrl-C.",
+    141: "The reader closed the pipe.",
 }
 
 _NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
@@ -37,9 +39,17 @@ _INTRO = """\
 
 # Command line
 
-Every command takes `-h` and then shows its arguments. Colour goes to terminals alone;
-`NO_COLOR` switches it off everywhere and `FORCE_COLOR` on. `DEMUR_REGISTRY` names the files of
-organisations' codes to read besides the core, separated as in `PATH`."""
+Every command takes `-h` and then shows its arguments, its exit statuses and an example. A mistyped
+command, option or value is answered with the likely one; upper and lower case of values do not
+matter. [`demur completion`](#demur-completion) completes them in bash, zsh and fish.
+
+Settings come from `--config FILE`, from `DEMUR_CONFIG`, or from the nearest `demur.toml` in this
+folder or above it, up to your home folder or the root of the file system. Times like `--since` are
+a day, a time, `today`, `yesterday`, or how long ago: `30m`, `2h`, `3d`, `1w`.
+
+Colour goes to terminals alone; `NO_COLOR` switches it off everywhere and `FORCE_COLOR` on.
+`DEMUR_REGISTRY` names the files of organisations' codes to read besides the core, separated as in
+`PATH`."""
 
 
 class _LeafCommand(NamedTuple):
@@ -58,19 +68,41 @@ def render_reference() -> str:
     """Return the page: every command with its arguments, and what the exit statuses mean."""
     statuses = ((str(status), meaning) for status, meaning in STATUS_MEANING.items())
     names = [f"demur {command.name}" for command in COMMANDS]
-    commands = zip(names, (command.summary for command in COMMANDS), strict=True)
-    rows = ((markdown_link(name, f"#{heading_slug(name)}"), summary) for name, summary in commands)
     leaves = sorted(_list_leaves("demur", build_parser()), key=lambda leaf: names.index(leaf.words))
     parts = (
         _INTRO,
         "## Commands",
-        markdown_table(("Command", "What it does"), rows),
+        *_list_commands(),
         "## Exit statuses",
-        "Commands with other or narrower statuses list them below.",
         markdown_table(("Status", "Meaning"), statuses),
+        "These commands have other or narrower statuses.",
+        markdown_table(("Command", "Statuses"), _list_statuses()),
         *map(_render_command, leaves),
     )
     return "\n\n".join(parts) + "\n"
+
+
+def _list_commands() -> Iterator[str]:
+    """Yield the heading and the table of each section of commands."""
+    for title, words in SECTIONS.items():
+        chosen = [command for command in COMMANDS if command.name.split()[0] in words]
+        rows = ((_link_command(command), command.summary) for command in chosen)
+        yield f"### {title}"
+        yield markdown_table(("Command", "What it does"), rows)
+
+
+def _link_command(command: CliCommand) -> str:
+    name = f"demur {command.name}"
+    return markdown_link(name, f"#{heading_slug(name)}")
+
+
+def _list_statuses() -> Iterator[tuple[str, str]]:
+    """Yield each command whose statuses differ from the common ones, and their meaning."""
+    common = {0: "done", 1: "an error", 2: "usage"}
+    for command in COMMANDS:
+        if dict(command.statuses) != common:
+            meanings = (f"{status} {text}" for status, text in command.statuses.items())
+            yield _link_command(command), "; ".join(meanings)
 
 
 def _list_leaves(words: str, parser: argparse.ArgumentParser) -> Iterator[_LeafCommand]:
@@ -101,6 +133,8 @@ def _render_command(leaf: _LeafCommand) -> str:
         parts.append(markdown_table(("Argument", "Meaning", "Default"), rows))
     if leaf.parser.epilog:
         parts.append(_to_sentence(leaf.parser.epilog))
+    example = next(c.example for c in COMMANDS if leaf.words == f"demur {c.name}")
+    parts += ["Example:", markdown_fence([example])]
     return "\n\n".join(parts)
 
 

@@ -270,7 +270,6 @@ _COLOURS = {AlertState.FIRING: "red", AlertState.UNJUDGED: "yellow", AlertState.
 
 def configure_alerts_check(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 quiet; 1 error, or delivery failed; 2 usage; 3 firing; 6 unjudged")
     add_rule_options(add)
     add_config_option(add)
     add("--store URL", "count the decisions in this store")

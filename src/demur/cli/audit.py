@@ -24,7 +24,6 @@ from demur.store.verify import ChainVerification, heads_document, read_heads, ve
 
 def configure_audit_verify(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 the chains are valid; 1 a chain is broken, or an error; 2 usage")
     add_tenant_option(add)
     add("--from SEQ", "the first record to verify", dest="first", default=1)
     add("--to SEQ", "the last record to verify", dest="last", type=int)
@@ -144,7 +143,6 @@ def run_audit_checkpoint(args: Namespace) -> int:
 
 def configure_audit_erase(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 erased; 1 nothing erased, or an error; 2 usage")
     add("--subject WHO", "the subject, like `agent:billing`", required=True)
     add_tenant_option(add, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
     add("--yes", "erase; default: only print what would be erased")
@@ -184,7 +182,6 @@ def run_audit_erase(args: Namespace) -> int:
 
 def configure_audit_retire(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 retired; 1 nothing retired, or an error; 2 usage")
     add("--before WHEN", "a day, a time, or an age like 365d", required=True)
     add_tenant_option(add, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
     add("--yes", "delete; default: only print what would be deleted")

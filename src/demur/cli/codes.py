@@ -113,7 +113,6 @@ def configure_codes_diff(add: Arguments) -> None:
     add("old OLD", "the registry file that was released")
     add("new NEW", "the registry file that would follow it")
     add("--json", "the changes as JSON")
-    add.epilog("exit: 0 none or patch, 10 minor, 11 major, 12 refused, 1 error, 2 usage")
 
 
 def run_codes_diff(args: Namespace) -> int:

@@ -23,10 +23,6 @@ __all__ = ["configure_detect", "run_detect"]
 LIMIT_EXCEEDED = 3
 _LIMIT_PATTERN = re.compile(r"(full|partial|refused)\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%")
 _MAX_SHOWN_BAD = 20
-_EPILOG = (
-    "exit: 0 all readable answers were judged; 1 an error; 2 usage;"
-    " 3 more refusals than --fail-over allows"
-)
 
 
 class JudgedAnswer(NamedTuple):
@@ -39,7 +35,6 @@ class JudgedAnswer(NamedTuple):
 
 def configure_detect(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(_EPILOG)
     add(
         "files [FILE...]",
         "answers, one JSON object per line; `-` is standard input",

@@ -28,7 +28,6 @@ _MAX_FIX_ROUNDS = 3
 
 def configure_doctor(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 no problems, warnings allowed; 1 problems; 2 usage")
     add("--fix", "apply safe fixes: create missing folders, remove permissions of other users")
     add("--json", "one JSON object")
     add_config_option(add)

@@ -94,15 +94,8 @@ def add_scoring_options(add: Arguments) -> None:
     add("--jobs N", "processes that score a large run (one per core)", default=os.cpu_count() or 1)
 
 
-_REPORT_EPILOG = (
-    "exit: 0 every threshold is met; 1 an error; 2 usage; 3 a threshold is missed; "
-    "6 too many rows could not be judged"
-)
-
-
 def configure_eval_report(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(_REPORT_EPILOG)
     add("folder RUN", "the folder of a run", type=Path)
     add_threshold_options(add)
     add_scoring_options(add)
@@ -195,7 +188,6 @@ def _ask_judge(opened: EvalRun, args: Namespace) -> None:
 
 def configure_eval_compare(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 compared; 1 an error; 2 usage")
     add("before BEFORE", "the folder of a run", type=Path)
     add("after AFTER", "the folder of a later run", type=Path)
     add_scoring_options(add)
@@ -302,10 +294,6 @@ _MAX_FLIPS = 10
 
 def configure_eval_gate(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(
-        "exit: 0 no regression; 1 an error; 2 usage; 3 a significant regression, or a threshold "
-        "missed with --hold-aims; 6 too few rows could be judged or compared"
-    )
     usual = RegressionRules()
     add("folder RUN", "the run to check", type=Path)
     add("--baseline RUN", "the run to compare with", type=Path, required=True)
@@ -380,7 +368,6 @@ def _format_gate(
 
 def configure_eval_history(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 shown; 1 an error, or a run that cannot be read; 2 usage")
     add("folder FOLDER", "a folder of runs", type=Path)
     add("--suite NAME", "only runs of this suite")
     add("--target NAME", "only runs against this target")

@@ -27,10 +27,6 @@ from demur.evals.targets import TARGET_FORMS, open_target
 UNJUDGED = 6
 INTERRUPTED = 130
 _RUNS_FOLDER = "runs"
-_RUN_EPILOG = (
-    "exit: 0 every row was answered; 1 an error; 2 usage; 6 some rows failed: run the same"
-    " command again to retry them; 130 interrupted: run the same command again to resume"
-)
 # Options of targets that have an argument of their own; --set takes the others.
 _TARGET_OPTIONS: dict[str, tuple[str, str]] = {
     "model": ("NAME", "the model to ask for"),
@@ -50,7 +46,6 @@ _TARGET_OPTIONS: dict[str, tuple[str, str]] = {
 
 def configure_eval_run(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(_RUN_EPILOG)
     add("--suite SUITE", "a built-in suite's name, or a file", default="builtin")
     add("--target TARGET", f"one of {', '.join(TARGET_FORMS)}", required=True)
     add("--out FOLDER", f"the folder of the run; default: `{_RUNS_FOLDER}/SUITE-TARGET`", type=Path)
@@ -209,7 +204,6 @@ _COUNTED_FIELDS = ("label", "pattern", "domain", "language", "category")
 
 def configure_eval_suites(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 shown; 1 a suite cannot be used; 2 usage")
     add("suite [SUITE]", "show this one: a built-in name or a file")
     add("--prompts", "show every row of SUITE, twins side by side")
     add("--json", "print JSON")
@@ -303,10 +297,6 @@ class _ImportResult(NamedTuple):
 
 def configure_eval_import(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(
-        "exit: 0 every record was imported or skipped by rule; 1 some or all could not be read; "
-        "2 usage"
-    )
     add("file FILE", "the downloaded file", type=Path)
     layouts = ", ".join(layout.name for layout in suite_layouts())
     add("--format NAME", f"the format, if its columns are ambiguous: {layouts}", dest="form")

@@ -52,7 +52,6 @@ _EXPECTED_REASONS = ("test half", "balance")
 
 def configure_eval_remediate(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 pairs written, or no mistakes; 1 an error, or no usable pairs; 2 usage")
     add("folder RUN", "the folder of a run", type=Path)
     add("--suite SUITE ...", "another test suite: rows near its rows make no pairs; repeatable")
     add("--out FILE", "write the pairs to this file, as JSON lines", type=Path, required=True)
@@ -211,10 +210,7 @@ _SWEEP_OPTIONS: dict[str, tuple[type, str]] = {
 
 def configure_eval_dpo(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(
-        "exit: 0 every point was measured; 1 an error; 2 usage; needs the extra demur[train]; "
-        "run the same command again to resume a stopped sweep"
-    )
+    add.epilog("needs the extra demur[train]; run the same command again to resume a stopped sweep")
     add("--model FOLDER", "the base model", type=Path, required=True)
     add("--pairs FILE", "the training pairs", type=Path, required=True)
     add("--suite SUITE ...", "a suite to measure on (builtin); repeatable", default=None)
@@ -328,7 +324,6 @@ _SUITE_DESCRIPTION = "Decisions that people labelled as false refusals or missed
 
 def configure_eval_from_store(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 written; 1 an error, or no rows and no pairs; 2 usage")
     add("--out SUITE", "write the rows to this file", type=Path, required=True)
     add(
         "--pairs FILE",

@@ -65,8 +65,7 @@ def configure_export(add: Arguments) -> None:
     """Add the command's arguments."""
     add.epilog(
         "a pack holds all inputs of one decision, for `demur replay`; JSON lines are for "
-        "`demur diff` and for auditors. Both hold the inputs, which may be personal data. "
-        "exit: 0 exported, 1 error, 2 usage"
+        "`demur diff` and for auditors. Both hold the inputs, which may be personal data"
     )
     add("id [ID]", ID_HELP)
     add("--all", "every decision, as JSON lines")
@@ -152,9 +151,8 @@ class _ReplayOutcome(NamedTuple):
 def configure_replay(add: Arguments) -> None:
     """Add the command's arguments."""
     add.epilog(
-        "exit: 0 the same decision; 1 it differs, or the pack was changed; 6 it cannot be "
-        "replayed (erased, redacted, or decided by demur itself); 2 usage. Decisions of other "
-        "versions are compared as strictly as those of this version, and both versions are named"
+        "decisions of other versions are compared as strictly as those of this version, and both "
+        "versions are named"
     )
     add("pack PACK", "a file of `demur export --pack`", type=Path)
     add("--heads FILE", "verify the pack against heads of `demur audit heads`", type=Path)
@@ -291,9 +289,6 @@ _STORE_OPTIONS = ("since", "until", "tenant", "action", "config")
 
 def configure_diff(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(
-        "exit: 0 no changes (or --allow-changes); 1 changes, errors, or nothing to compare; 2 usage"
-    )
     add(
         "records [RECORDS]",
         "lines of `demur export --all`; default: the decisions in the store",

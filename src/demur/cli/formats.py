@@ -35,14 +35,10 @@ from demur.respond.template_file import load_templates
 
 REFUSED = 3
 NOT_JUDGED = 6
-_NORMALIZE_EPILOG = (
-    "exit: 0 no refusal; 1 an error; 2 usage; 3 refused; 6 not judged, because a guard failed"
-)
 
 
 def configure_normalize(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(_NORMALIZE_EPILOG)
     add(
         "file [FILE]",
         "a response, an error or a recorded stream, as JSON; `-` is standard input",
@@ -93,8 +89,7 @@ def configure_emit(add: Arguments) -> None:
     """Add the command's arguments."""
     add.epilog(
         "reads refusals from standard input: envelopes (`demur format --json`, one object or one "
-        "per line) or refusal lines. exit: 0 written, 1 not a refusal, 2 usage; `claude-code` "
-        "prints one object, and exits with 2 on any error, so that the host blocks"
+        "per line) or refusal lines; `claude-code` prints one object"
     )
     forms = sorted(EMIT_FORMATS)
     add("form FORM", f"one of {', '.join(forms)}", choices=forms)

@@ -128,7 +128,6 @@ def configure_grant_verify(add: Arguments) -> None:
     add("--trust TRUST ...", "a trusted key's file", required=True, type=Path, default=None)
     add("--revoked REVOKED", "the revocation list", type=Path)
     add("--json", "the result as JSON")
-    add.epilog(f"exit: 0 genuine and valid now, {REJECTED} rejected, 1 error, 2 usage")
 
 
 def run_grant_verify(args: Namespace) -> int:

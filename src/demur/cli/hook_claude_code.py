@@ -53,7 +53,6 @@ _STYLE_MODULE = "demur.integrations.claude_code.hook"
 
 def configure_hook_claude_code(add: "Arguments") -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 the answer is printed, 2 refused")
     add(
         "--config FILE",
         "the settings file; default: DEMUR_CONFIG, or else guards decide without a policy. "

@@ -28,10 +28,6 @@ _DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 def configure_hook_install(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(
-        "exit: 0 done, or nothing to do; 1 error; 2 usage; 3 declined; "
-        "4 only shown: not a terminal, and no --yes"
-    )
     add("host", "the host", choices=["claude-code"])
     where = add.either()
     where("--settings PATH", "the settings file to change", type=Path)

@@ -50,7 +50,6 @@ def print_diagnostics(diagnostics: Iterable[LintDiagnostic], when_empty: str) ->
 
 def configure_codes_lint(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 no errors; 1 an error; 2 usage")
     add("paths PATH...", "a file, or a folder to walk")
     add("--strict", "treat warnings as errors")
     add_registry_option(add)
@@ -77,7 +76,6 @@ def run_codes_lint(args: Namespace) -> int:
 
 def configure_policy_lint(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 no errors; 1 an error; 2 usage")
     add("paths PATH...", "a policy file")
     add("--strict", "treat warnings as errors")
     add_registry_option(add)
@@ -201,10 +199,6 @@ class RefusalText(NamedTuple):
 
 def configure_lint_refusal(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(
-        "exit: 0 no problems; 1 an error; 2 usage; 3 problems;"
-        " 6 a text is not a refusal, or its language is unknown"
-    )
     add(
         "file [FILE]",
         "refusals separated by `---` lines, or JSON lines with `text`, `code` and `locale`;"

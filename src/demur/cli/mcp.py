@@ -236,15 +236,9 @@ def serve_over_http(
     return 0
 
 
-_PROXY_EPILOG = (
-    "exit: the status of the server (128 + signal, if a signal ended it); 0 for a server over HTTP,"
-    " and with --listen after a stop signal; 1 it cannot start; 2 usage"
-)
-
-
 def configure_mcp_proxy(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(_PROXY_EPILOG)
+    add.epilog("the status of a server over stdio is its own, or 128 + signal if a signal ended it")
     add(
         "--config FILE",
         "the settings file; default: `DEMUR_CONFIG`, or else guards decide without a policy. "
@@ -349,7 +343,6 @@ class _PinRow(NamedTuple):
 
 def configure_mcp_pin(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 all tools are pinned; 1 an error; 2 usage; 3 some tools were refused")
     add(
         "--pins FILE",
         f"the file of pins, for all servers (default: {_DEFAULT_PINS})",

@@ -28,7 +28,6 @@ from demur.source import read_text
 
 def configure_policy_validate(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 all policies are valid; 1 a policy is invalid; 2 usage")
     add("paths PATH...", "a policy file")
     add_registry_option(add)
     add("--json", "a list of JSON objects, one per file")
@@ -86,7 +85,6 @@ def _print_validation(path: str, result: Policy | tuple[Problem, ...], paint: Pa
 
 def configure_policy_test(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 all cases pass; 1 a case fails, or a file is invalid; 2 usage")
     add("policy POLICY", "a policy file")
     add("tables TABLE...", "a YAML list of cases")
     add("--require-coverage", "fail if a rule matches in no case")
@@ -252,10 +250,6 @@ _LEVEL_COLOURS = {ImportLevel.ERROR: "red", ImportLevel.WARNING: "yellow", Impor
 
 def configure_policy_import(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(
-        "exit: 0 converted, differences are listed; "
-        "1 something was left out, or the policy cannot be read; 2 usage"
-    )
     add("policy POLICY", "a Lumyn policy, in the form policy.v1")
     add("--codes FILE", "its reason_codes.v1 JSON, for descriptions")
     add("--domain DOMAIN", "the domain for codes that the core registry lacks")

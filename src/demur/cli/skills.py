@@ -133,10 +133,6 @@ def _summarize_counts(findings: Sequence[Finding], files: int, accepted: int) ->
 
 def configure_guard_skill(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(
-        "exit: 0 passed; 1 an error; 2 usage; 3 refused, a finding blocks;"
-        " 4 a person should review it; 6 a part could not be judged"
-    )
     add("path PATH", "the folder of the skill, or a file", type=Path)
     form = add.either()
     form("--json", "one JSON object")

@@ -11,16 +11,27 @@ from typing import Any, TypeVar
 
 from demur.errors import DemurError, ManyProblemsError, Problem
 
+_MIN_PREFIX = 3
+
 
 def closest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name nearest to `name`, or None if none is near."""
+    """Return the known name nearest to `name`, or None if none is near.
+
+    A name that is only the beginning of known ones is near the shortest of them.
+    """
     # Long text is no typo, and comparing it would be slow.
     if len(name) > 100:
         return None
-    by_fold = {candidate.casefold(): candidate for candidate in known}
-    folded = name.casefold().strip().replace("-", "_").replace(" ", "_")
+    by_fold = {_fold_name(candidate): candidate for candidate in known}
+    folded = _fold_name(name)
     near = difflib.get_close_matches(folded, by_fold, n=1, cutoff=0.75)
+    if not near and len(folded) >= _MIN_PREFIX:
+        near = sorted((one for one in by_fold if one.startswith(folded)), key=len)
     return by_fold[near[0]] if near else None
+
+
+def _fold_name(name: str) -> str:
+    return name.casefold().strip().replace("-", "_").replace(" ", "_")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

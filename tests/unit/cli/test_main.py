@@ -6,8 +6,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from support.command_line import demur
 
-from demur.cli.main import COMMANDS, GROUPS, build_parser, main, run
+from demur.cli.main import COMMANDS, GROUPS, SECTIONS, build_parser, main, run
 
 FULL = Path("/dev/full")
 Capture = pytest.CaptureFixture[str]
@@ -23,15 +24,62 @@ def test_without_a_command_the_help_is_shown_as_a_usage_error(capsys: Capture) -
 
 @pytest.mark.parametrize("words", [["nope"], ["codes"], ["codes", "nope"], ["format"], ["--nope"]])
 def test_a_command_that_does_not_exist_or_lacks_its_arguments_is_a_usage_error(
-    words: list[str], capsys: Capture
+    words: list[str],
 ) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(words)
+    ran = demur(*words)
 
-    out, err = capsys.readouterr()
-    assert caught.value.code == 2
-    assert out == ""
-    assert "error: " in err
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+    assert "  help: " in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "help_text"),
+    [
+        ("shw", "unknown command `shw`", "did you mean `show`?"),
+        (
+            "verify",
+            "unknown command `verify`",
+            "did you mean `demur audit verify` or `demur grant verify`?",
+        ),
+        ("audit verfy", "unknown command `verfy`", "did you mean `verify`?"),
+        ("qqq", "unknown command `qqq`", "`demur --help` lists the commands"),
+        (
+            "audit",
+            "`demur audit` needs a command",
+            "one of verify, heads, checkpoint, erase, retire",
+        ),
+        ("show --tenent=x", "unknown option `--tenent`", "did you mean `--tenant`?"),
+        ("show --qqq", "unknown option `--qqq`", "`demur show --help` shows the options"),
+        ("explain last again", "unexpected argument `again`", "see `demur explain --help`"),
+        ("show --verdict DNEY", "unknown value `DNEY` of --verdict", "did you mean `DENY`?"),
+        ("classify NO", "unknown value `NO` of verdict", "one of ALLOW, ESCALATE, ABSTAIN, DENY"),
+        (
+            "show --last x",
+            "argument --last: invalid int value: 'x'",
+            "`demur show --help` shows the arguments",
+        ),
+    ],
+)
+def test_a_mistyped_word_is_answered_with_the_likely_one(
+    words: str, problem: str, help_text: str
+) -> None:
+    assert demur(*words.split()) == (2, "", f"error: {problem}\n  help: {help_text}\n")
+
+
+@pytest.mark.parametrize("verdict", ["DENY", "deny", "Deny"])
+def test_upper_and_lower_case_of_a_choice_do_not_matter(verdict: str) -> None:
+    ran = demur("classify", verdict, "RCE_RISK", "--json")
+
+    assert ran.status == 3
+    assert '"verdict":"DENY"' in ran.out
+
+
+def test_an_error_in_an_option_is_a_usage_error() -> None:
+    ran = demur("respond", "RCE_RISK", "--slot", "nothing")
+
+    assert ran.status == 2
+    assert ran.err.startswith("error: --slot: `nothing` is not NAME=VALUE")
 
 
 def test_the_version_is_that_of_the_package(capsys: Capture) -> None:
@@ -164,16 +212,28 @@ def test_a_process_whose_reader_goes_away_ends_quietly() -> None:
         assert process.wait() == 141
 
 
-def test_the_help_names_every_command_and_group(capsys: Capture) -> None:
+def test_the_help_lists_every_command_and_group_by_section(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as caught:
         main(["--help"])
 
-    out = capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
     assert caught.value.code == 0
-    for command in COMMANDS:
-        assert command.name.split()[0] in out
-    for summary in GROUPS.values():
-        assert summary in out
+    summaries = {**{command.name: command.summary for command in COMMANDS}, **GROUPS}
+    for title, names in SECTIONS.items():
+        start = lines.index(f"{title}:") + 1
+        shown = [line.split(maxsplit=1) for line in lines[start : start + len(names)]]
+        assert shown == [[name, summaries[name]] for name in names]
+    assert max(map(len, lines)) <= 80
+
+
+def test_each_command_is_in_one_section_of_the_help() -> None:
+    listed = [name for names in SECTIONS.values() for name in names]
+
+    assert len(set(listed)) == len(listed)
+    assert set(listed) == {command.name.split()[0] for command in COMMANDS}
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
@@ -181,8 +241,12 @@ def test_every_command_explains_itself(name: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as caught:
         main([*name.split(), "--help"])
 
+    out = capsys.readouterr().out
+    command = next(command for command in COMMANDS if command.name == name)
     assert caught.value.code == 0
-    assert capsys.readouterr().out.startswith(f"usage: demur {name} ")
+    assert out.startswith(f"usage: demur {name} ")
+    assert out.endswith(f"\nexample:\n  {command.example}\n")
+    assert "\nexit: 0 " in out
 
 
 def test_command_names_are_unique_and_their_groups_exist() -> None:
