@@ -95,6 +95,8 @@ def phrases(draw: st.DrawFn) -> str:
     for plain, odd in SWAPS.items():
         if plain in phrase and draw(st.integers(0, 3)) == 0:
             phrase = phrase.replace(plain, odd, draw(st.integers(1, 2)))
+    spaces = draw(st.sampled_from([" ", " ", " ", "  ", "\t", " \t "]))
+    phrase = phrase.replace(" ", spaces, draw(st.integers(1, 3)))
     way = draw(st.integers(0, 3))
     return phrase.upper() if way == 1 else phrase.title() if way == 2 else phrase
 
@@ -153,6 +155,8 @@ def known(counts: RefusalCounts) -> Counter[tuple[str, str]]:
 @example(b"REFUSED: x REFUSED: RCE_RISK: y")
 @example(b"REFUSED: RCE_RISK: a\rREFUSED: RATE_LIMIT: b\x0bblocked by policy")
 @example("REFUSED: RCE_RISK: a\u2028too many requests".encode())
+@example(b"too  many\trequests\nblocked by\t \tpolicy\n")
+@example("REQUE\u017fT\u017f\ntoo many\t\u017f too  many reque\u017ft\u017f".encode())
 @example("TOO MANY REQUE\u017fT\u017f\nmi\u00dfing required scope\n\u212a".encode())
 @example(b"\x1b[31mREFUSED: RCE_RISK\x1b[0m\n")
 @pytest.mark.parametrize("engine", ENGINES)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from demur.codes.document import RegistryDocument, read_document
 from demur.codes.entry import Entry
-from demur.codes.registry import CORE_PATH, Registry, inherit_fields
+from demur.codes.registry import CORE_PATH, Registry, fold_phrase, inherit_fields
 from demur.errors import RegistryError
 
 
@@ -95,9 +95,9 @@ def _entry_fields(document: RegistryDocument) -> dict[str, _Fields]:
 
 
 def _phrase_owners(document: RegistryDocument, entries: Mapping[str, _Fields]) -> dict[str, str]:
-    owners = {phrase.casefold(): code for phrase, code in document.phrases.items()}
+    owners = {fold_phrase(phrase): code for phrase, code in document.phrases.items()}
     for code, fields in entries.items():
-        owners.update({phrase.casefold(): code for phrase in fields.get("aliases", ())})
+        owners.update({fold_phrase(phrase): code for phrase in fields.get("aliases", ())})
     return owners
 
 

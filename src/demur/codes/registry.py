@@ -6,6 +6,7 @@ fragments, chosen so that each phrase contains at least one of them.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ REQUIRED_OF_ORGANISATIONS = ("code", "description", "parent", "since")
 _Entries = Mapping[str, Entry]
 _MIN_PHRASE_LENGTH = 6
 _MAX_PHRASE_LENGTH = 200
+_SPACES = re.compile(r"[ \t]{2,}|\t")
 _HARD_ADVICE = (
     Advice.DO_NOT_RETRY,
     Advice.CHANGE_REQUEST,
@@ -150,6 +152,12 @@ def _is_own_ancestor(entry: Entry, known: Mapping[str, Entry]) -> bool:
     return entry.code in ancestors
 
 
+def fold_phrase(text: str) -> str:
+    """Return `text` as phrases are compared: casefolded, with one space for a run of spaces."""
+    folded = text.casefold()
+    return _SPACES.sub(" ", folded) if "  " in folded or "\t" in folded else folded
+
+
 def check_phrase(phrase: str, where: str, owner: str | None) -> Iterator[Problem]:
     """Yield the problems of a legacy phrase; `owner` is the code that already has it."""
     folded = phrase.casefold()
@@ -179,7 +187,7 @@ _FragmentGroup = tuple[str, tuple[_RankedPhrase, ...]]
 
 
 class PhraseIndex:
-    """Finds the code of a text by casefolded legacy phrases. Immutable; safe to share."""
+    """Finds the code of a text by folded legacy phrases. Immutable; safe to share."""
 
     __slots__ = ("_groups",)
 
@@ -191,7 +199,7 @@ class PhraseIndex:
 
     def find(self, text: str) -> str | None:
         """Return the code of the winning phrase in `text`, or None. Linear in the text."""
-        folded = text.casefold()
+        folded = fold_phrase(text)
         best: _RankedPhrase | None = None
         for fragment, phrases in self._groups:
             if fragment in folded:
@@ -322,7 +330,7 @@ class Registry:
 
     @property
     def phrases(self) -> Mapping[str, str]:
-        """The code of every legacy phrase (casefolded)."""
+        """The code of every legacy phrase, folded by `fold_phrase`."""
         return self._phrases
 
     @cached_property
@@ -407,7 +415,7 @@ class _RegistryBuilder:
             self._add_phrase(phrase, code, where)
 
     def _add_phrase(self, phrase: str, code: str, where: str) -> None:
-        owner = self.phrases.setdefault(phrase.casefold(), code)
+        owner = self.phrases.setdefault(fold_phrase(phrase), code)
         self.problems += check_phrase(phrase, where, None if owner == code else owner)
 
 

@@ -15,31 +15,41 @@ from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from demur.codes.refusal_line import REFUSAL_MARK
+from demur.codes.registry import fold_phrase
 from demur.errors import MissingExtraError
 
 _MARK_BYTES = REFUSAL_MARK.encode()
 # Tags besides the indices of literals, larger than any of them.
 _EXPRESSION_TAG = 1 << 20
 _MARKER_TAG = _EXPRESSION_TAG + 1
+_RUN_TAG = _EXPRESSION_TAG + 2
+# A run of spaces and tabs counts as one space. JSON writes a tab as an escape.
+_SPACE_RUNS = (rb"  ", rb"\t", rb"\\t", rb"\\u0009")
 
 
 class FilterSearch(NamedTuple):
-    """The literals (in any case) and expressions to search for, and whether the marker too."""
+    """The literals (in any case) and expressions to search for, and whether markers and runs too.
+
+    Runs of spaces are many in some logs, so only the first ones are reported.
+    """
 
     literals: tuple[bytes, ...]
     expressions: tuple[bytes, ...] = ()
     marker: bool = False
+    runs: bool = False
 
 
 class FilterHits(NamedTuple):
     """The end offsets of markers and of other hits, each in ascending order.
 
     `literals` holds the index of the literal of each other hit, or a larger number if unknown.
+    `runs` is not empty if there is a run of spaces or a tab.
     """
 
     markers: list[int]
     others: list[int]
     literals: list[int]
+    runs: list[int]
 
 
 class Prefilter(Protocol):
@@ -81,22 +91,31 @@ def _sort_hits(hits: FilterHits) -> FilterHits:
 
 def _hyperscan(search: FilterSearch) -> Prefilter:
     hyperscan: Any = import_module("hyperscan")
-    expressions = [*_filter_expressions(search), *([_MARK_BYTES] if search.marker else [])]
+    expressions = _filter_expressions(search)
     tags = [*range(len(search.literals)), *[_EXPRESSION_TAG] * len(search.expressions)]
-    tags += [_MARKER_TAG] if search.marker else []
+    if search.marker:
+        expressions.append(_MARK_BYTES)
+        tags.append(_MARKER_TAG)
+    flags = [0] * len(tags)
+    if search.runs:
+        expressions += _SPACE_RUNS
+        tags += [_RUN_TAG] * len(_SPACE_RUNS)
+        flags += [hyperscan.HS_FLAG_SINGLEMATCH] * len(_SPACE_RUNS)
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(expressions=expressions, ids=tags, elements=len(tags), flags=0)
+    database.compile(expressions=expressions, ids=tags, elements=len(tags), flags=flags)
     scratch = hyperscan.Scratch(database)
 
     def note(tag: int, _start: int, end: int, _flags: int, found: FilterHits) -> None:
         if tag == _MARKER_TAG:
             found.markers.append(end)
+        elif tag == _RUN_TAG:
+            found.runs.append(end)
         else:
             found.others.append(end)
             found.literals.append(tag)
 
     def find(data: bytearray | bytes | memoryview, end: int) -> FilterHits:
-        hits = FilterHits([], [], [])
+        hits = FilterHits([], [], [], [])
         database.scan(memoryview(data)[:end], note, context=hits, scratch=scratch)
         return _sort_hits(hits)
 
@@ -111,12 +130,14 @@ def _re2(search: FilterSearch) -> Prefilter:
     options.max_mem = 64 << 20
     either: Any = re2.compile(b"|".join(_filter_expressions(search)), options)
     marks = re.compile(_MARK_BYTES)
+    spaces: Any = re2.compile(b"|".join(_SPACE_RUNS), options)
 
     def find(data: bytearray | bytes | memoryview, end: int) -> FilterHits:
         whole = bytes(memoryview(data)[:end])
         markers = [found.end() for found in marks.finditer(whole)] if search.marker else []
         others = [found.end() for found in either.finditer(whole)]
-        return FilterHits(markers, others, [_EXPRESSION_TAG] * len(others))
+        runs = [found.end()] if search.runs and (found := spaces.search(whole)) else []
+        return FilterHits(markers, others, [_EXPRESSION_TAG] * len(others), runs)
 
     return find
 
@@ -253,11 +274,21 @@ def _context_expression(character: str, contexts: set[tuple[str, str]]) -> bytes
 
 def _byte_class(characters: set[str]) -> bytes:
     """Return a byte class for the characters; empty if any byte is possible."""
-    if "" in characters:
+    # Before and after a space, a tab or the end of its escape may stand.
+    if not characters.isdisjoint({"", " "}):
         return b""
     # Any non-ASCII byte may fold into one of them as well.
     plain = sorted({case for each in characters if each.isascii() for case in (each, each.upper())})
     return b"[" + b"".join(re.escape(each.encode()) for each in plain) + _NOT_ASCII + b"]"
+
+
+_SPACES = rb"(?:[ \t]|\\+(?:t|u0009))+"
+
+
+def spaced_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
+    """Return expressions for the fragments with spaces, with runs in place of the spaces."""
+    spaced = (re.escape(fragment.encode()) for fragment in fragments if " " in fragment)
+    return tuple(b"(?i:" + each.replace(b"\\ ", _SPACES) + b")" for each in spaced)
 
 
 def escape_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
@@ -289,7 +320,7 @@ class PhraseTable:
 
         `literals` are the numbers of the fragments in it; a number beyond them means any.
         """
-        folded = line.casefold()
+        folded = fold_phrase(line)
         for number, phrase in self._candidate_phrases(literals):
             if phrase in folded:
                 return self._codes[number]

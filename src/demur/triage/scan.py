@@ -47,6 +47,7 @@ from demur.triage.prefilter import (
     escape_expressions,
     fold_expressions,
     folding_characters,
+    spaced_expressions,
 )
 
 Lines: TypeAlias = bytearray | bytes
@@ -92,20 +93,20 @@ class ScanKernel:
         self._phrases = PhraseTable(registry.phrases, fragments.values())
 
     def _filter(
-        self, literals: Iterable[str] = (), hidden: Iterable[bytes] = (), *, marker: bool = False
+        self, literals: Iterable[str] = (), hidden: Iterable[bytes] = (), **flags: bool
     ) -> Prefilter:
-        search = FilterSearch(tuple(map(str.encode, literals)), tuple(hidden), marker=marker)
+        search = FilterSearch(tuple(map(str.encode, literals)), tuple(hidden), **flags)
         return build_prefilter(search, self._options.engine)
 
     @cached_property
     def _full_filter(self) -> Prefilter:
         json = self._options.format == "json"
         hidden = (*escape_expressions(self._fragments), *_SCHEMAS) if json else ()
-        return self._filter(self._fragments, hidden, marker=True)
+        return self._filter(self._fragments, hidden, marker=True, runs=True)
 
     @cached_property
     def _phrase_filter(self) -> Prefilter:
-        return self._filter(self._fragments)
+        return self._filter(self._fragments, runs=True)
 
     @cached_property
     def _folding_filter(self) -> Prefilter:
@@ -115,11 +116,16 @@ class ScanKernel:
     def _folded_filter(self) -> Prefilter:
         return self._filter(hidden=fold_expressions(self._fragments))
 
-    def _find_foldings(self, data: Lines, end: int) -> list[int]:
-        """Return where casefolding may complete a phrase; in most logs nowhere."""
-        if data.isascii() or not self._folding_filter(data, end).others:
-            return []
-        return self._folded_filter(data, end).others
+    @cached_property
+    def _spaced_filter(self) -> Prefilter:
+        return self._filter(hidden=spaced_expressions(self._fragments))
+
+    def _find_foldings(self, data: Lines, end: int, hits: FilterHits) -> list[int]:
+        """Return where folding letters or spaces may complete a phrase; in most logs nowhere."""
+        found = self._spaced_filter(data, end).others if hits.runs else []
+        if not data.isascii() and self._folding_filter(data, end).others:
+            found = [*found, *self._folded_filter(data, end).others]
+        return found
 
     def build_filters(self) -> None:
         """Build the filters now, so that forked processes share them."""
@@ -215,7 +221,7 @@ class ScanKernel:
 
     def _add_legacy(self, data: Lines, end: int, base: int, tally: Tally, hits: FilterHits) -> None:
         places, literals = hits.others, hits.literals
-        if more := self._find_foldings(data, end):
+        if more := self._find_foldings(data, end, hits):
             places = sorted({*places, *more})
             literals = [_ANY_LITERAL] * len(places)
         done = -1
@@ -253,7 +259,7 @@ class ScanKernel:
 
     def _scan_structured(self, data: Lines, end: int, base: int, tally: Tally) -> None:
         hits = self._full_filter(data, end)
-        more = self._find_foldings(data, end)
+        more = self._find_foldings(data, end, hits)
         done = -1
         for hit in sorted({*hits.markers, *hits.others, *more}):
             if hit - 1 < done:

@@ -131,6 +131,16 @@ def test_a_phrase_may_mean_a_core_code_or_an_own_one(acme: Acme) -> None:
     assert registry.phrases["slow down!!"] == "RATE_LIMIT"
 
 
+@pytest.mark.parametrize("spaces", ["  ", "\t", " \t   "])
+def test_a_run_of_spaces_does_not_break_a_phrase(acme: Acme, spaces: str) -> None:
+    registry = registry_of(acme({"code": KYC, "aliases": ["KYC  check lapsed"]}))
+
+    assert registry.code_of_phrase(f"error: rate{spaces}limit{spaces}exceeded") == "RATE_LIMIT"
+    assert registry.code_of_phrase(f"kyc{spaces}check lapsed") == KYC
+    assert registry.code_of_phrase("kyc check lapsed") == KYC
+    assert registry.code_of_phrase("rate\nlimit exceeded") is None
+
+
 def test_the_core_may_map_phrases_of_its_own() -> None:
     file = json.loads(CORE_PATH.read_text("utf-8"))
     file["phrases"] = {"computer says no": "POLICY_VIOLATION"}
