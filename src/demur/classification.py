@@ -13,7 +13,7 @@ from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InputError, InputTypeError
-from demur.model.decision import Decision, IgnoredGrant, decision_output_for
+from demur.model.decision import Decision, IgnoredGrant, decision_output_for, leading_entry
 
 __all__ = ["Classification", "classify", "make_decision"]
 
@@ -88,8 +88,6 @@ def unique_names(field: str, items: Iterable[str]) -> tuple[str, ...]:
     return tuple(str(item) for item in unique)
 
 
-_SEVERITIES = ("info", "low", "medium", "high", "critical")
-
 _NOW = {
     RefusalClass.HARD_BLOCK: "Carry on with the parts of the task that do not depend on this.",
     RefusalClass.WORKFLOW_BLOCK: "Nothing runs yet; the rest of the task can be prepared.",
@@ -99,22 +97,13 @@ _USED_UP = "The attempts are used up: hand the request to a person together with
 
 
 class Recovery(NamedTuple):
-    """The four fields that every output but ALLOW_EXECUTE carries."""
+    """The fields that every output but ALLOW_EXECUTE carries, and the code they are about."""
 
     reason: str
     what_can_be_done_now: str
     how_to_proceed: str
     next_step: Advice
-
-
-def leading_entry(entries: Sequence[Entry]) -> Entry | None:
-    """Return the leading code of a decision: strictest, then most severe, then by name."""
-    ranked = [
-        (-entry.refusal_class.strictness, -_SEVERITIES.index(entry.severity), entry.code, entry)
-        for entry in entries
-        if entry.refusal_class is not None
-    ]
-    return min(ranked)[-1] if ranked else None
+    leading_code: str
 
 
 def recovery_for(
@@ -124,16 +113,25 @@ def recovery_for(
     constraints: Sequence[str],
     missing: Sequence[str],
     attempts_left: bool,
+    fallback_codes: Collection[str] = (),
 ) -> Recovery | None:
-    """Return the recovery fields, or None if no code refuses."""
-    lead = leading_entry(entries)
-    if lead is None or lead.refusal_class is None or lead.advice is None:
+    """Return the recovery fields, or None if no code refuses.
+
+    They are about the leading code, with one exception: beside a hard code that only the default
+    brought, the advice is that code's, because nothing that lifts the leading code would help.
+    """
+    lead, strictest = leading_entry(entries, fallback_codes), leading_entry(entries)
+    if lead is None or strictest is None:
         return None
-    refusal_class, advice = lead.refusal_class, lead.advice
+    refusal_class = strictest.refusal_class
+    advised = strictest if refusal_class is RefusalClass.HARD_BLOCK else lead
+    assert advised.refusal_class is not None
+    assert advised.advice is not None
+    advice = advised.advice
+    # INVARIANT: `accept_constraints` is advised only where constraints are named.
     if advice is Advice.ACCEPT_CONSTRAINTS and not constraints:
-        # There are no constraints to accept.
         advice = Advice.CHANGE_REQUEST
-    now, proceed = _NOW[refusal_class], ADVICE_MEANING[advice]
+    now, proceed = _NOW[advised.refusal_class], ADVICE_MEANING[advice]
     if output is DecisionOutput.ALLOW_CONSTRAINED:
         advice = Advice.ACCEPT_CONSTRAINTS
         now = f"Proceed within these constraints: {_join_words(constraints)}."
@@ -151,7 +149,7 @@ def recovery_for(
         proceed = _USED_UP
     elif refusal_class is RefusalClass.WORKFLOW_BLOCK:
         proceed = f"{proceed} {_authority_sentence(entries)}".rstrip()
-    return Recovery(lead.summary, now, proceed, advice)
+    return Recovery(lead.summary, now, proceed, advice, lead.code)
 
 
 def _authority_sentence(entries: Sequence[Entry]) -> str:
@@ -178,11 +176,13 @@ def make_decision(
     lifted_by: Iterable[str] = (),
     ignored_grants: Iterable[IgnoredGrant] = (),
     obligations: Iterable[Obligation] = (),
+    fallback_codes: Iterable[str] = (),
     registry: Registry | None = None,
 ) -> Decision:
     """Return the decision for a verdict and its codes.
 
-    `obligations` hold in addition to those of the codes.
+    `obligations` hold in addition to those of the codes. `fallback_codes` are those of the codes
+    that came only from the policy's default: any other code leads before them.
 
     Raises:
         UnknownCodeError: A code is not registered.
@@ -194,8 +194,16 @@ def make_decision(
     resolved = unique_names("resolved_codes", resolved_codes)
     refusal_class, output = classify(verdict, names, limits, gaps, attempts_left, registry=known)
     entries = [known[code] for code in names]
-    way_on = recovery_for(
-        output, entries, constraints=limits, missing=gaps, attempts_left=attempts_left
+    fallback = tuple(
+        code for code in unique_names("fallback_codes", fallback_codes) if code in names
+    )
+    recovery = recovery_for(
+        output,
+        entries,
+        constraints=limits,
+        missing=gaps,
+        attempts_left=attempts_left,
+        fallback_codes=fallback,
     )
     # INVARIANT: an obligation holds whatever else matched, even after its code was lifted.
     owed = {one for code in (*names, *resolved) for one in known[code].obligations}
@@ -215,7 +223,8 @@ def make_decision(
         obligations=tuple(one for one in Obligation if one in owed),
         requester=requester,
         scope=_check_scope(scope),
-        **({} if way_on is None else way_on._asdict()),
+        fallback_codes=fallback,
+        **({} if recovery is None else recovery._asdict()),
     )
 
 

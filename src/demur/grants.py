@@ -454,6 +454,7 @@ def resolve(
         lifted_by=(*decision.lifted_by, *(grant.grant_id for grant in believed)),
         ignored_grants=dict.fromkeys(one for one in ignored if one.grant_id not in counted),
         obligations=decision.obligations,
+        fallback_codes=decision.fallback_codes,
         registry=known,
     )
 

@@ -210,6 +210,7 @@ def check_policy(case: Case) -> None:
         for index, rule in enumerate(case["rules"])
     ]
     head = {"schema_version": "policy.v1", "policy_id": "case", "policy_version": "1"}
+    head |= {"defaults": case["defaults"]} if "defaults" in case else {}
     written = json.dumps({**head, "rates": case.get("rates", {}), "rules": rules})
     gate = Gate(parse_policy(written, registry=CORE), registry=CORE)
     findings = [Finding(code=code, surface=Surface.INPUT) for code in case.get("findings", ())]

@@ -1,5 +1,6 @@
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -7,7 +8,6 @@ from hypothesis import strategies as st
 
 from demur.classification import (
     classify,
-    leading_entry,
     make_decision,
     strictest_class,
     unique_names,
@@ -22,7 +22,7 @@ from demur.codes.vocabulary import (
     strictest_verdict,
 )
 from demur.errors import InconsistentError, InputError, InputTypeError, UnknownCodeError
-from demur.model.decision import Decision
+from demur.model.decision import Decision, leading_entry
 
 CORE = Registry.load()
 CODES = [entry.code for entry in CORE]
@@ -214,6 +214,56 @@ def test_the_strictest_code_speaks_then_the_most_severe_then_by_name() -> None:
     assert lead("SCOPE_MISSING", "UNVERIFIED_TOOL") == "UNVERIFIED_TOOL"
     assert lead("SCOPE_MISSING", "CONTEXT_MISSING") == "CONTEXT_MISSING"
     assert leading_entry([CORE["SUCCESS_MEMORY_SIMILAR_ALLOW"]]) is None
+
+
+@given(
+    st.sampled_from([Verdict.DENY, Verdict.ESCALATE, Verdict.ABSTAIN]),
+    st.lists(st.sampled_from(REFUSING), min_size=1, max_size=4, unique=True),
+    st.integers(0, 3),
+    NAMES,
+    NAMES,
+)
+def test_any_other_code_leads_before_a_fallback_code(
+    verdict: Verdict, codes: list[str], fallbacks: int, constraints: list[str], missing: list[str]
+) -> None:
+    """INVARIANT: any other code leads before a fallback code."""
+    fallback = codes[len(codes) - min(fallbacks, len(codes)) :]
+    named: Any = {"constraints": constraints, "missing": missing, "registry": CORE}
+    decision = make_decision(verdict, codes, fallback_codes=fallback, **named)
+    plain = make_decision(verdict, codes, **named)
+    others = [code for code in codes if code not in fallback] or codes
+
+    assert decision.leading_code == make_decision(verdict, others, **named).leading_code
+    assert decision.reason == CORE[str(decision.leading_code)].summary
+    assert decision.refusal_class is plain.refusal_class
+    assert decision.decision_output is plain.decision_output
+    assert plain.leading_code is not None
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+@pytest.mark.parametrize("constraints", [(), ("dry_run",)])
+@pytest.mark.parametrize("missing", [(), ("target",)])
+@pytest.mark.parametrize("fallback", [(), ("NO_MATCH_DEFAULT_ESCALATE",)])
+def test_constraints_are_advised_only_where_they_are_named(
+    verdict: Verdict, constraints: tuple[str, ...], missing: tuple[str, ...], fallback: tuple[str]
+) -> None:
+    """INVARIANT: `accept_constraints` is advised only where constraints are named."""
+    for code, attempts_left in itertools.product(CODES, (True, False)):
+        try:
+            decision = make_decision(
+                verdict,
+                (code, *fallback),
+                constraints=constraints,
+                missing=missing,
+                attempts_left=attempts_left,
+                fallback_codes=fallback,
+                registry=CORE,
+            )
+        except InconsistentError:
+            continue
+
+        assert constraints or decision.next_step is not Advice.ACCEPT_CONSTRAINTS
+        assert constraints or "constraint" not in f"{decision.what_can_be_done_now}"
 
 
 def test_what_is_missing_is_named_and_who_can_grant_it() -> None:

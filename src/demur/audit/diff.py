@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError
-from demur.gate.engine import DecisionEngine, EngineInput
+from demur.gate.engine import FIRST_ENGINE, DecisionEngine, EngineInput
 from demur.gate.redaction import REMOVED
 from demur.grants import GrantRejection
 from demur.memory.recall import MemorySettings, Recall
 from demur.model.decision import Decision
 from demur.model.record import DecisionRecord, Personal, Similarity
 from demur.policy.policy import Policy
+from demur.version import ENGINE_VERSION
 
 # Reasons that follow from the decision itself, so they are checked again.
 _OUT_OF_REACH = {
@@ -79,6 +80,12 @@ def recorded_memory_settings(record: DecisionRecord) -> MemorySettings | None:
     except (msgspec.ValidationError, DemurError) as error:
         problem = f"no settings of a memory: {error}"
         raise InputError(problem, where="determinism.memory_settings") from error
+
+
+def usable_engine(record: DecisionRecord) -> str:
+    """Return the version of the engine that decides as recorded, or of this one if none does."""
+    version = record.determinism.engine_version
+    return version if version == FIRST_ENGINE else ENGINE_VERSION
 
 
 def removed_paths(record: DecisionRecord) -> tuple[str, ...]:
@@ -213,8 +220,8 @@ def compare_policy(
 class _ComparisonTally:
     def __init__(self, policy: Policy, registry: Registry, keep: int) -> None:
         self._policy, self._registry, self._keep = policy, registry, keep
-        # One engine for each recorded memory setting.
-        self._judges: dict[MemorySettings | None, _CachingEngine] = {}
+        # One engine for each recorded memory setting and engine version.
+        self._judges: dict[tuple[MemorySettings | None, str], _CachingEngine] = {}
         self._numbers = dict.fromkeys(("compared", "changed", "failed", "skipped", "erased"), 0)
         self._verdicts: Counter[tuple[Verdict, Verdict]] = Counter()
         self._codes: Counter[str] = Counter()
@@ -252,12 +259,14 @@ class _ComparisonTally:
     def _decide_again(self, record: DecisionRecord) -> Decision:
         if not record.seal_holds:
             raise InputError("not what was decided on: its digest differs", where="sealed")
-        # Use the recorded memory settings; only the policy is new.
-        memory = recorded_memory_settings(record)
-        judge = self._judges.get(memory)
+        # Use the recorded memory settings and engine; only the policy is new.
+        memory, version = recorded_memory_settings(record), usable_engine(record)
+        judge = self._judges.get((memory, version))
         if judge is None:
-            engine = DecisionEngine(self._policy, registry=self._registry, memory=memory)
-            judge = self._judges[memory] = _CachingEngine(engine)
+            engine = DecisionEngine(
+                self._policy, registry=self._registry, memory=memory, version=version
+            )
+            judge = self._judges[memory, version] = _CachingEngine(engine)
         return judge.decide(recorded_input(record, judge.engine))
 
     def _count_failure(self, decision_id: str, problem: str) -> None:
@@ -334,6 +343,7 @@ SEALED_FIELD = "sealed."
 # The halves have their own digests, and the engine version may differ.
 _NOT_COMPARED = frozenset({"sealed", "sealed_digest", "chain", "determinism.engine_version"})
 _COMPARED = tuple(f for f in DecisionRecord.__struct_fields__ if f not in _NOT_COMPARED)
+_WRITTEN_NAMES = {"recorded_lead": "leading_code"}
 
 
 class FieldDifference(NamedTuple):
@@ -349,7 +359,8 @@ def record_differences(
 ) -> Iterator[FieldDifference]:
     """Yield the fields in which two records of one decision differ, nested ones included."""
     for field in _COMPARED:
-        yield from _field_differences(field, getattr(recorded, field), getattr(replayed, field))
+        name = _WRITTEN_NAMES.get(field, field)
+        yield from _field_differences(name, getattr(recorded, field), getattr(replayed, field))
 
 
 def sealed_differences(

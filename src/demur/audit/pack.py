@@ -18,7 +18,7 @@ from demur.errors import DemurError, InputError
 from demur.grants import KeyRing, SigningKey
 from demur.model.record import ChainLink, DecisionRecord
 from demur.store.rows import ChainHead, genesis_head, link_hash
-from demur.version import __version__
+from demur.version import ENGINE_VERSION
 
 MAX_PACK_BYTES = 256 * 1024 * 1024
 CONTAINER = "the zip container"
@@ -185,7 +185,7 @@ def assemble_record(
         raise InputError(f"not a decision record: {error}", where="record") from error
     if not as_written:
         made_by = bare.determinism.engine_version
-        problem = f"not written as engine {__version__} writes it (it says {made_by})"
+        problem = f"not written as engine {ENGINE_VERSION} writes it (it says {made_by})"
         raise InputError(problem, where="record")
     record = msgspec.structs.replace(bare, sealed=sealed, chain=chain)
     if not record.seal_holds:

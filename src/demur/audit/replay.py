@@ -5,10 +5,10 @@ recollections and checks of grants; the record is then built anew by the gate's 
 recorder. Erased inputs, redacted facts that the policy compares, and decisions that demur made
 itself (a lost store, an id used twice) cannot be replayed: replay says so and never guesses.
 
-Engine versions: decisions of this version must come out the same. Those of other versions are
-compared just as strictly; a difference names both versions, and the entries under "Meaning" in the
-changelog say whether it was to be expected. A record with unknown fields is refused: replay it with
-the version that wrote it.
+Engine versions: decisions of this engine and of engine 0.1.0 must come out the same; for the latter
+a note says what this engine would decide. Those of other engines are compared just as strictly; a
+difference names both engines, and the entries under "Meaning" in the changelog say whether it was
+to be expected. A record with unknown fields is refused: replay it with the version that wrote it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +26,7 @@ from demur.audit.diff import (
     recorded_memory_settings,
     removed_paths,
     sealed_differences,
+    usable_engine,
 )
 from demur.audit.pack import (
     EARLIER,
@@ -54,7 +55,7 @@ from demur.model.request import read_request
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
 from demur.store.rows import ChainHead
-from demur.version import __version__
+from demur.version import ENGINE_VERSION
 
 
 def rebuild_record(
@@ -217,6 +218,12 @@ def _rescore_notes(neighbours: int, known: int, usable: int) -> Iterator[str]:
         yield f"{usable} of {neighbours} memory scores were computed again"
 
 
+# Fields that a caller acts on.
+_ACTED_ON = frozenset(
+    ("verdict", "decision_output", "reason_codes", "constraints", "missing", "next_step")
+)
+
+
 class ReplayResult(NamedTuple):
     """The result of a replay. `notes` are for the reader, such as another engine version."""
 
@@ -238,7 +245,7 @@ def replay_pack(pack: Pack) -> ReplayResult:
         PackError: The parts of the pack do not belong together.
         Unreplayable: A needed part is not in the pack.
     """
-    record, engine = pack.record, build_engine(pack)
+    record, engine = pack.record, build_engine(pack, usable_engine(pack.record))
     try:
         engine_input = recorded_input(record, engine)
     except InputError as error:
@@ -251,7 +258,7 @@ def replay_pack(pack: Pack) -> ReplayResult:
         *_compare_sealed_parts(record, personal, replayed),
         *_place_differences(pack, personal),
     ]
-    notes = list(_replay_notes(pack))
+    notes = [*_engine_notes(pack, personal, engine_input), *_replay_notes(pack)]
     if engine_input.recall is not None and engine.memory is not None:
         scores = rescore_memory(personal.request, engine_input.recall, engine.memory, pack.memory)
         found.extend(scores.differences)
@@ -259,8 +266,8 @@ def replay_pack(pack: Pack) -> ReplayResult:
     return ReplayResult(record, replayed, tuple(found), tuple(notes))
 
 
-def build_engine(pack: Pack) -> DecisionEngine:
-    """Return the engine with the policy and registry of the pack.
+def build_engine(pack: Pack, version: str = ENGINE_VERSION) -> DecisionEngine:
+    """Return the engine of that version with the policy and registry of the pack.
 
     Raises:
         PackError: The record names another policy or registry.
@@ -278,7 +285,7 @@ def build_engine(pack: Pack) -> DecisionEngine:
         raise PackError(f"cannot be used: {error.problem}", where=error.where) from error
     if policy.digest != determinism.policy_digest:
         raise PackError("not the policy that the record names", where=POLICY)
-    return DecisionEngine(policy, registry=registry, memory=memory)
+    return DecisionEngine(policy, registry=registry, memory=memory, version=version)
 
 
 def check_heads(record: DecisionRecord, heads: Iterable[ChainHead]) -> tuple[str, ...]:
@@ -342,10 +349,28 @@ def _place_differences(pack: Pack, personal: Personal) -> Iterator[FieldDifferen
             yield FieldDifference(field, *map(msgspec.to_builtins, (recorded, replayed)))
 
 
-def _replay_notes(pack: Pack) -> Iterator[str]:
+def _engine_notes(pack: Pack, personal: Personal, engine_input: EngineInput) -> Iterator[str]:
+    """Yield which engine decided, if it was another one, and what this engine would decide."""
     version = pack.record.determinism.engine_version
-    if version != __version__:
-        yield f"decided by engine {version}, replayed by {__version__}"
+    if version == ENGINE_VERSION:
+        return
+    if usable_engine(pack.record) != version:
+        yield f"decided by engine {version}, replayed by engine {ENGINE_VERSION}"
+        return
+    yield f"decided by engine {version}, and replayed as that engine decides"
+    current = rebuild_record(pack, personal, build_engine(pack), engine_input)
+    changed = [one.field for one in record_differences(pack.record, current)]
+    if _ACTED_ON.isdisjoint(changed):
+        yield f"engine {ENGINE_VERSION} would decide the same"
+        return
+    words = [f"{current.verdict}, {current.decision_output}"]
+    words += [f"missing {', '.join(current.missing)}"] if current.missing else []
+    words += [f"led by {current.leading_code}"] if current.leading_code else []
+    words += [f"advice {current.next_step}"] if current.next_step else []
+    yield f"engine {ENGINE_VERSION} would decide {', '.join(words)}"
+
+
+def _replay_notes(pack: Pack) -> Iterator[str]:
     if pack.record.chain is None:
         yield "the pack does not say where the record stands in its chain"
     if pack.signed_by is not None:

@@ -55,7 +55,7 @@ from demur.grants import KeyRing, read_signing_key
 from demur.model.record import DecisionRecord
 from demur.policy.loader import load_policy
 from demur.store.verify import read_heads
-from demur.version import __version__
+from demur.version import ENGINE_VERSION
 
 _OWNER_ONLY = 0o600
 _SELECTION_OPTIONS = ("verdict", "code", "action", "subject", "since", "until")
@@ -213,7 +213,7 @@ def _replay_pack(args: Namespace) -> _ReplayOutcome:
 
 def _outcome_to_json(outcome: _ReplayOutcome) -> dict[str, Any]:
     record, result = outcome.record, outcome.replay
-    answer: dict[str, Any] = {"result": outcome.result, "replayed_by": __version__}
+    answer: dict[str, Any] = {"result": outcome.result, "replayed_by": ENGINE_VERSION}
     if record is not None:
         answer |= {
             "decision_id": record.decision_id,

@@ -24,7 +24,9 @@ from demur.model.grant import Grant
 from demur.model.record import Explanation
 from demur.policy.evaluation import CompiledPolicy, Evaluation
 from demur.policy.policy import Policy, describe_condition
+from demur.version import ENGINE_VERSION
 
+FIRST_ENGINE = "0.1.0"
 _ALLOWED = "Nothing stands in the way of this request."
 
 
@@ -97,7 +99,11 @@ class EngineResult(msgspec.Struct, frozen=True):
 
 
 class DecisionEngine:
-    """Evaluates requests by one policy. Pure, and safe to share between threads."""
+    """Evaluates requests by one policy. Pure, and safe to share between threads.
+
+    `version` is that of the engine whose decisions are made again: a replay of a record of the
+    first engine decides as that engine did.
+    """
 
     def __init__(
         self,
@@ -107,10 +113,13 @@ class DecisionEngine:
         memory: MemorySettings | None = None,
         keys: KeyRing | None = None,
         revoked: Collection[str] = (),
+        version: str = ENGINE_VERSION,
     ) -> None:
         self.policy = policy
         self.registry = registry
         self.memory = memory
+        self.version = version
+        self._is_first = version == FIRST_ENGINE
         self._compiled = CompiledPolicy(policy, registry=registry)
         self._keys = keys or KeyRing()
         self._revoked = frozenset(revoked)
@@ -157,6 +166,7 @@ class DecisionEngine:
             attempts_left=attempts_left,
             resolved_codes=resolved,
             obligations=evaluation.obligations,
+            fallback_codes=() if self._is_first else evaluation.fallback_codes,
             registry=self.registry,
         )
         return decision, explain_decision(self.policy, evaluation, decision, recall)
@@ -177,6 +187,7 @@ class DecisionEngine:
                 scope=decision.scope,
                 accepted=decision.accepted,
                 obligations=decision.obligations,
+                fallback_codes=decision.fallback_codes,
                 registry=self.registry,
             )
         return resolve(

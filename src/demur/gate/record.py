@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
 from demur.gate.clock import format_timestamp
-from demur.gate.engine import DecisionEngine, EngineResult, paths_overlap
+from demur.gate.engine import FIRST_ENGINE, DecisionEngine, EngineResult, paths_overlap
 from demur.gate.inputs import PreparedRequest, grant_scope
 from demur.gate.redaction import scrub_texts
 from demur.memory.recall import Recall
@@ -29,7 +29,6 @@ from demur.model.record import (
     freeze_json,
 )
 from demur.policy.policy import Mode
-from demur.version import __version__
 
 _MAX_CACHED = 4096
 Basis = Literal["request", "resolution", "runtime"]
@@ -46,6 +45,8 @@ class Recorder:
     def __init__(self, engine: DecisionEngine, mode: Mode, profile: str, registry: str) -> None:
         policy = engine.policy
         self._enforced = mode is Mode.ENFORCE
+        # The first engine recorded no leading code.
+        self._records_lead = engine.version != FIRST_ENGINE
         self._profile = profile
         self._policy = PolicyRef(
             policy_id=policy.policy_id,
@@ -55,7 +56,7 @@ class Recorder:
         )
         stages = {rule.id: MatchedRule(rule_id=rule.id, stage=rule.stage) for rule in policy.rules}
         self._determinism = Determinism(
-            engine_version=__version__,
+            engine_version=engine.version,
             registry_version=engine.registry.label,
             registry_digest=registry,
             policy_digest=policy.digest,
@@ -104,6 +105,8 @@ class Recorder:
             what_can_be_done_now=decision.what_can_be_done_now,
             how_to_proceed=decision.how_to_proceed,
             next_step=decision.next_step,
+            recorded_lead=decision.leading_code if self._records_lead else None,
+            fallback_codes=decision.fallback_codes,
             explanation=result.explanation,
             determinism=determinism,
             sealed_digest=digest_of_bytes(sealed),

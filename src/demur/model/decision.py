@@ -1,10 +1,11 @@
 """A decision: verdict, class, output and the way on. An inconsistent one cannot be built."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
 import msgspec
 
+from demur.codes.entry import Entry
 from demur.codes.loading import registry_or_core
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InconsistentError
@@ -108,6 +109,29 @@ def _allowed_output(refusal_class: RefusalClass | None, *, constraints: bool) ->
     return DecisionOutput.ALLOW_CONSTRAINED
 
 
+_SEVERITIES = ("info", "low", "medium", "high", "critical")
+
+
+def leading_entry(entries: Iterable[Entry], fallback_codes: Collection[str] = ()) -> Entry | None:
+    """Return the entry of the leading code, or None if no code refuses.
+
+    `fallback_codes` came only from the default of the policy.
+    """
+    # INVARIANT: any other code leads before a fallback code.
+    ranked = [
+        (
+            entry.code in fallback_codes,
+            -entry.refusal_class.strictness,
+            -_SEVERITIES.index(entry.severity),
+            entry.code,
+            entry,
+        )
+        for entry in entries
+        if entry.refusal_class is not None
+    ]
+    return min(ranked)[-1] if ranked else None
+
+
 _RECOVERY = ("reason", "what_can_be_done_now", "how_to_proceed", "next_step")
 
 
@@ -122,8 +146,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """A decision and its recovery fields. Build one with `make_decision`.
 
     `reason_codes` are in force. `resolved_codes` were lifted by grants or bound by accepted
-    constraints; a bound code stays in force as their reason. A grant must cover `requester` and
-    `scope`.
+    constraints; a bound code stays in force as their reason. `leading_code` is the code that the
+    recovery fields are about, None if no code refuses; `fallback_codes` came only from the
+    policy's default. A grant must cover `requester` and `scope`.
     """
 
     verdict: Verdict
@@ -144,6 +169,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     what_can_be_done_now: str | None = None
     how_to_proceed: str | None = None
     next_step: Advice | None = None
+    leading_code: str | None = None
+    fallback_codes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         expected = decision_output_for(

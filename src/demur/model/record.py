@@ -12,9 +12,10 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
+from demur.codes.loading import registry_or_core
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InputError
-from demur.model.decision import Decision, IgnoredGrant, Outcome
+from demur.model.decision import Decision, IgnoredGrant, Outcome, leading_entry
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 
@@ -158,7 +159,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     `reason_codes` are in force and `resolved_codes` were lifted, as in a `Decision`.
     `enforced` is false in advisory mode: the verdict is the true one and does not bind.
     `basis` says what decided: policy on a request, grants on an earlier decision, or demur itself
-    because of a runtime error or a conflict.
+    because of a runtime error or a conflict. `recorded_lead` is the `leading_code` as it was
+    written; records of engine 0.1.0 have none.
     """
 
     decision_id: str
@@ -197,6 +199,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     what_can_be_done_now: str | None = None
     how_to_proceed: str | None = None
     next_step: Advice | None = None
+    recorded_lead: str | None = msgspec.field(default=None, name="leading_code")
+    fallback_codes: tuple[str, ...] = ()
     context_ref: Mapping[str, Any] | None = None
     redaction: Redaction | None = None
     sealed: bytes | None = None
@@ -290,6 +294,16 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     # -- as a decision ------------------------------------------------------------------------
 
     @property
+    def leading_code(self) -> str | None:
+        """The code that line, words and advice are about; None if no code refuses."""
+        if self.recorded_lead is not None or self.refusal_class is None:
+            return self.recorded_lead
+        known = registry_or_core()
+        entries = (known.get(code) for code in self.reason_codes)
+        lead = leading_entry(filter(None, entries))
+        return self.reason_codes[0] if lead is None else lead.code
+
+    @property
     def may_execute(self) -> bool:
         """Whether the caller may go ahead: allowed, or not bound by the verdict."""
         return self.verdict is Verdict.ALLOW or not self.enforced
@@ -317,5 +331,5 @@ def _is_plain(value: float | None) -> bool:
     return value is None or value.__class__ is int or 1e-5 <= value < 2**53
 
 
-_OPEN = tuple(f for f in DecisionRecord.__struct_fields__ if f != "sealed")
+_OPEN = tuple(f for f in DecisionRecord.__struct_encode_fields__ if f != "sealed")
 Mapping.register(DecisionRecord)

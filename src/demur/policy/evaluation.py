@@ -48,6 +48,8 @@ class Evaluation(NamedTuple):
     missing: tuple[str, ...] = ()
     obligations: tuple[Obligation, ...] = ()
     defaulted: bool = False
+    # Codes that came only from the default.
+    fallback_codes: tuple[str, ...] = ()
 
 
 def verdict_floor(entry: Entry, action: Action = Action.BLOCK) -> Verdict:
@@ -101,7 +103,14 @@ def combine_outcomes(
             one for one in Obligation if any(one in outcome.obligations for outcome in outcomes)
         ),
         defaulted=defaulted,
+        fallback_codes=_fallback_codes(policy.default, outcomes) if defaulted else (),
     )
+
+
+def _fallback_codes(default: RuleOutcome, outcomes: Sequence[RuleOutcome]) -> tuple[str, ...]:
+    """Return the codes of the default that no other outcome has."""
+    others = {code for one in outcomes if one is not default for code in one.reason_codes}
+    return tuple(code for code in default.reason_codes if code not in others)
 
 
 def _merge_unique(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

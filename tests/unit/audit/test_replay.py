@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -45,7 +46,7 @@ from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
 from demur.store.rows import ChainHead
-from demur.version import __version__
+from demur.version import ENGINE_VERSION
 
 
 @pytest.fixture
@@ -436,7 +437,7 @@ def test_another_engine_is_named(raw: bytes) -> None:
     result = replay_pack(read_pack(older))
 
     assert result.same
-    assert result.notes == (f"decided by engine 0.0.1, replayed by {__version__}",)
+    assert result.notes == (f"decided by engine 0.0.1, replayed by engine {ENGINE_VERSION}",)
 
 
 def test_notes_say_who_signed_and_whether_that_was_checked(gate: Gate) -> None:
@@ -656,3 +657,14 @@ def test_a_memory_that_knows_nothing_alike_is_scored_too() -> None:
         pack = export_pack(stored(gate), gate.decide(cleanup()))
 
     assert scored(pack).differences == ()
+
+
+def test_a_decision_of_the_first_engine_replays_and_the_note_says_what_this_one_decides() -> None:
+    golden = Path(__file__).parents[2] / "golden/engine_0.1.0/packs"
+    resolved = replay_pack(read_pack((golden / "denied.zip").read_bytes()))
+
+    assert resolved.same
+    assert resolved.notes[:2] == (
+        "decided by engine 0.1.0, and replayed as that engine decides",
+        f"engine {ENGINE_VERSION} would decide the same",
+    )

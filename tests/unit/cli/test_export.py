@@ -15,7 +15,7 @@ from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
 from demur.store.verify import heads_document
-from demur.version import __version__
+from demur.version import ENGINE_VERSION
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_a_json_answer_says_everything(pack: Path) -> None:
 
     assert ran.status == 0
     assert answer["result"] == "same"
-    assert answer["decided_by"] == answer["replayed_by"] == __version__
+    assert answer["decided_by"] == answer["replayed_by"] == ENGINE_VERSION
     assert answer["matched_rules"] == [{"rule_id": "R_LIMIT", "stage": "ESCALATIONS"}]
     assert answer["differences"] == []
     assert answer["notes"] == ["a head confirms the record at place 2 of its chain"]

@@ -18,7 +18,7 @@ from demur.memory.recall import MemorySettings
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
 from demur.store.rows import ExperienceRow
-from demur.version import __version__
+from demur.version import ENGINE_VERSION
 
 
 def amounts(value: Any, currency: Any = "USD") -> dict[str, Any]:
@@ -82,7 +82,7 @@ def test_a_record_names_engine_registry_and_policy_by_digest() -> None:
         text = bundle_registry(gate.registry)
 
     assert record["determinism"] == {
-        "engine_version": __version__,
+        "engine_version": ENGINE_VERSION,
         "registry_version": gate.registry.label,
         "registry_digest": digest_of_bytes(text.encode()),
         "policy_digest": POLICY.digest,

@@ -273,3 +273,22 @@ def test_copies_are_frozen_too_and_a_dict_of_it_is_not() -> None:
         assert copied == value
         assert isinstance(copied, FrozenDict)
     assert {**value, "b": 2} == {"a": (1,), "b": 2}
+
+
+def test_the_leading_code_of_an_old_record_is_the_strictest_then_the_most_severe() -> None:
+    with opened() as gate:
+        record = gate.decide(refund(400), findings=[finding("RCE_RISK"), finding("PII_DETECTED")])
+    old = msgspec.structs.replace(record, recorded_lead=None)
+
+    assert old.leading_code == record.leading_code == old["leading_code"] == "RCE_RISK"
+    assert b"leading_code" not in old.open_bytes()
+    unknown = msgspec.structs.replace(old, reason_codes=("acme/UNKNOWN",))
+    assert unknown.leading_code == "acme/UNKNOWN"
+
+
+def test_a_record_that_allows_has_no_leading_code() -> None:
+    with opened() as gate:
+        record = gate.decide(refund())
+
+    assert record.leading_code is None
+    assert b"leading_code" not in record.open_bytes()

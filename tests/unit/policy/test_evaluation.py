@@ -76,7 +76,11 @@ def test_a_finding_has_the_floor_of_its_code(code: str, verdict: Verdict) -> Non
 
 def test_nothing_that_matched_is_the_default() -> None:
     assert combine_outcomes(policy(), [], [], [], CORE) == Evaluation(
-        Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",), (), defaulted=True
+        Verdict.ESCALATE,
+        ("NO_MATCH_DEFAULT_ESCALATE",),
+        (),
+        defaulted=True,
+        fallback_codes=("NO_MATCH_DEFAULT_ESCALATE",),
     )
 
 
