@@ -17,7 +17,7 @@ def guard(command: str) -> Refusal | None:
     words = shlex.split(command)
     if words[:1] == ["rm"] and not all(w.startswith((WORKSPACE, "-")) for w in words[1:]):
         return Refusal.from_code(
-            ReasonCode.DESTRUCTIVE_ACTION,
+            ReasonCode.UNAPPROVED_DESTRUCTION,
             command,
             surface="code_execution",
             evidence={"target": words[-1]},

@@ -68,11 +68,11 @@ def test_a_call_denied_by_an_installed_hook_does_not_run_and_the_model_reads_why
         refusal = refusal_in(api.said_after(1))
 
     assert refusal is not None
-    assert refusal.code == "DESTRUCTIVE_ACTION"
+    assert refusal.code == "UNAPPROVED_DESTRUCTION"
     assert kept.exists()
     store = open_store(str(project / "state" / "demur" / "claude-code" / "demur.db"))
     try:
-        assert ["DESTRUCTIVE_ACTION"] in [
+        assert ["UNAPPROVED_DESTRUCTION"] in [
             list(record.reason_codes) for record in store.find_records()
         ]
     finally:

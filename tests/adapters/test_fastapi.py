@@ -247,6 +247,6 @@ def test_a_model_of_pydantic_hides_no_command(command: Any) -> None:
         ran.append(call)
 
     bash(command)
-    assert shell(command) == "DESTRUCTIVE_ACTION"
+    assert shell(command) == "IRRECOVERABLE_DESTRUCTION"
     bash("ls")
     assert ran == ["ls"]

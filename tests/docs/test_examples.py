@@ -12,7 +12,7 @@ SHOWS = {
     "decide.py": "DENY     FAILURE_MEMORY_SIMILAR_BLOCK",
     "guarded.py": "clean_up  ALLOW    DESTRUCTIVE_ACTION",
     "mcp_proxy.py": "UNVERIFIED_TOOL",
-    "shell_guard.py": "refused: {'DESTRUCTIVE_ACTION': 1, 'RCE_RISK': 1}",
+    "shell_guard.py": "refused: {'UNAPPROVED_DESTRUCTION': 1, 'RCE_RISK': 1}",
     "web.py": "on record: user:mary ESCALATE ['CONTEXT_INJECTION']",
 }
 # Those that need a framework, and run where it is.

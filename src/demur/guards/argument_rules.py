@@ -369,7 +369,7 @@ _CODES = {
     **dict.fromkeys(
         ("host_not_in", "metadata_address", "private_address"), ReasonCode.EGRESS_DENIED
     ),
-    "sweeping_sql": ReasonCode.DESTRUCTIVE_ACTION,
+    "sweeping_sql": ReasonCode.UNAPPROVED_DESTRUCTION,
 }
 _PATHS = ("cwd", "dir", "directory", "file", "file_path", "filename", "folder", "path", "paths")
 _PLACES = tuple(f"**.{name}" for name in _PATHS)

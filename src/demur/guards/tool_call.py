@@ -6,7 +6,7 @@ its name passes for that of a pinned tool.
 TOOL_NOT_ALLOWED: the tool, or an argument, is outside what is permitted; so are arguments that
 do not fit the schema, because the schema is the list of permitted arguments.
 CONTEXT_MISSING: an argument that the schema requires was not given.
-EGRESS_DENIED, DESTRUCTIVE_ACTION: an argument rule saw an inner address, or SQL that sweeps.
+EGRESS_DENIED, UNAPPROVED_DESTRUCTION: an argument rule saw an inner address, or SQL that sweeps.
 SECRET_LEAK, EXFILTRATION_RISK: a credential stands in an argument, or is on its way out.
 CONTEXT_INJECTION: the definition speaks to the model (tool poisoning).
 
@@ -168,11 +168,11 @@ SURFACE = Surface.TOOL_CALL
 CODES = (
     ReasonCode.CONTEXT_INJECTION,
     ReasonCode.CONTEXT_MISSING,
-    ReasonCode.DESTRUCTIVE_ACTION,
     ReasonCode.EGRESS_DENIED,
     ReasonCode.EXFILTRATION_RISK,
     ReasonCode.SECRET_LEAK,
     ReasonCode.TOOL_NOT_ALLOWED,
+    ReasonCode.UNAPPROVED_DESTRUCTION,
     ReasonCode.UNVERIFIED_TOOL,
 )
 

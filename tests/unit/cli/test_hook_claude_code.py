@@ -75,7 +75,7 @@ def test_an_allowed_call_is_left_to_claude_code(state: Path) -> None:
 def test_a_refused_call_is_denied_and_recorded(state: Path) -> None:
     ran = process(call("rm -rf /srv/data"), "--state", state)
 
-    assert code_of(ran) == "DESTRUCTIVE_ACTION"
+    assert code_of(ran) == "UNAPPROVED_DESTRUCTION"
     assert ran.status == 0
     assert (state / "demur.db").exists()
 
@@ -269,7 +269,7 @@ def test_the_daemon_is_started_after_the_answer(
         == 0
     )
     [said] = told
-    assert "DESTRUCTIVE_ACTION" in said
+    assert "UNAPPROVED_DESTRUCTION" in said
 
 
 def test_a_daemon_that_cannot_start_changes_no_answer(
@@ -281,7 +281,7 @@ def test_a_daemon_that_cannot_start_changes_no_answer(
     monkeypatch.setattr("demur.cli.hook_claude_code.start_daemon", broken)
     ran = demur("hook", "claude-code", "--state", state, "--warm", stdin=call("rm -rf /srv/data"))
 
-    assert (ran.status, code_of(ran)) == (0, "DESTRUCTIVE_ACTION")
+    assert (ran.status, code_of(ran)) == (0, "UNAPPROVED_DESTRUCTION")
 
 
 def test_a_session_starts_without_what_judges(state: Path) -> None:
@@ -305,7 +305,7 @@ def test_settings_in_the_project_are_not_looked_for(state: Path, tmp_path: Path)
     (tmp_path / "json.py").write_text("raise SystemExit(0)\n")
     ran = process(call("rm -rf /srv/data"), "--state", state, cwd=tmp_path)
 
-    assert code_of(ran) == "DESTRUCTIVE_ACTION"
+    assert code_of(ran) == "UNAPPROVED_DESTRUCTION"
 
 
 def test_an_unknown_option_blocks() -> None:
@@ -440,7 +440,7 @@ def test_the_hook_does_not_wait_long_for_a_daemon_that_never_starts(
             "hook", "claude-code", "--state", state, "--warm", stdin=call("rm -rf /srv/data")
         )
 
-    assert code_of(ran) == "DESTRUCTIVE_ACTION"
+    assert code_of(ran) == "UNAPPROVED_DESTRUCTION"
 
 
 def test_a_folder_that_others_can_enter_keeps_nothing_warm(tmp_path: Path) -> None:
@@ -495,7 +495,7 @@ def test_a_process_is_kept_warm_and_answers_alike(state: Path) -> None:
         # It leaves when its socket is gone.
         path.unlink()
 
-    assert code_of(cold) == code_of(warm) == "DESTRUCTIVE_ACTION"
+    assert code_of(cold) == code_of(warm) == "UNAPPROVED_DESTRUCTION"
     assert code_of(odd) == "REQUEST_INVALID"
 
 

@@ -445,7 +445,7 @@ def test_a_command_that_destroys_is_found_from_text_alone() -> None:
     line = pipeline(GuardStep(load_builtin("code_execution")))
     [found] = both(line, "code_execution", "rm -rf /srv/data")
 
-    assert found.code == "DESTRUCTIVE_ACTION"
+    assert found.code == "UNAPPROVED_DESTRUCTION"
     assert found.span is not None
     assert isinstance(found.span, Span)
     assert code_execution.__doc__

@@ -245,5 +245,5 @@ def test_the_default_rules_have_the_codes_of_their_operators() -> None:
         "METADATA_ADDRESS": "EGRESS_DENIED",
         "PRIVATE_ADDRESS": "EGRESS_DENIED",
         "OUTSIDE_WORKSPACE": "TOOL_NOT_ALLOWED",
-        "SWEEPING_SQL": "DESTRUCTIVE_ACTION",
+        "SWEEPING_SQL": "UNAPPROVED_DESTRUCTION",
     }

@@ -141,7 +141,7 @@ def test_settings_have_defaults_and_can_be_plain() -> None:
 def test_a_text_is_enough() -> None:
     [found] = check("code_execution", "rm -rf /srv/data")
 
-    assert found.code == "DESTRUCTIVE_ACTION"
+    assert found.code == "UNAPPROVED_DESTRUCTION"
     assert demur.guards.check is check
 
 

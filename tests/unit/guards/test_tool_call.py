@@ -294,7 +294,7 @@ def test_a_look_alike_of_an_allowed_tool_is_named() -> None:
         ({"url": "http://169.254.169.254/"}, "EGRESS_DENIED", "block", "METADATA_ADDRESS"),
         ({"url": "http://localhost:1"}, "EGRESS_DENIED", "warn", "PRIVATE_ADDRESS"),
         ({"path": "/etc/passwd"}, "TOOL_NOT_ALLOWED", "block", "OUTSIDE_WORKSPACE"),
-        ({"in": {"sql": "delete from t"}}, "DESTRUCTIVE_ACTION", "escalate", "SWEEPING_SQL"),
+        ({"in": {"sql": "delete from t"}}, "UNAPPROVED_DESTRUCTION", "escalate", "SWEEPING_SQL"),
     ],
 )
 def test_argument_rules_hold_by_default(

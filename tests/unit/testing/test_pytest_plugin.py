@@ -96,8 +96,8 @@ def test_an_enforcer_guards_and_its_check_results_are_recorded(site: pytest.Pyte
 
         def test_it(demur_enforcer, demur_records):
             ruling = demur_enforcer.check_tool_call("bash", {"command": "rm -rf /srv/data"})
-            assert_refuses(ruling, "DESTRUCTIVE_ACTION", refusal_class="SOFT_BLOCK")
-            assert_refuses(demur_records[-1], "DESTRUCTIVE_ACTION", surface="code_execution")
+            assert_refuses(ruling, "UNAPPROVED_DESTRUCTION", refusal_class="WORKFLOW_BLOCK")
+            assert_refuses(demur_records[-1], "UNAPPROVED_DESTRUCTION", surface="code_execution")
             assert_allows(demur_enforcer.check_tool_call("bash", {"command": "ls"}))
         """,
     )

@@ -168,9 +168,7 @@ def program_name(name: str) -> str:
 
 
 _BY_NAME = word_set("-name -iname -path -ipath -wholename -regex")
-_FILTERS = word_set(
-    "-type -mtime -mmin -size -empty -newer -user -perm -atime -ctime -group -links"
-)
+_FILTERS = word_set("-mtime -mmin -size -empty -newer -user -perm -atime -ctime -group -links")
 
 
 def find_targets(call: ProgramCall) -> list[Arg]:
@@ -179,5 +177,8 @@ def find_targets(call: ProgramCall) -> list[Arg]:
     ends = (index for index, text in enumerate(texts) if text.startswith(("-", "(", "!", "\\")))
     roots = call.args[: next(ends, len(texts))] or (call.name._replace(text="."),)
     patterns = (value.rpartition("/")[2] for text, value in pairwise(texts) if text in _BY_NAME)
-    name = next(patterns, "*" if _FILTERS.isdisjoint(texts) else "*.*?")
+    # All plain files of a tree are all that it holds; other types are few.
+    narrow = ("-type", "f") not in pairwise(texts) and "-type" in texts
+    narrow = narrow or not _FILTERS.isdisjoint(texts)
+    name = next(patterns, "*.*?" if narrow else "*")
     return [root._replace(text=f"{root.text.rstrip('/')}/{name}", offset=None) for root in roots]

@@ -24,6 +24,7 @@ from demur.guards.code_execution.paths import (
     delete_rule,
     is_system_critical,
     read_rule,
+    vital_kind,
     write_rule,
 )
 from demur.guards.static.source_text import split_names, word_set
@@ -283,7 +284,8 @@ _EFFECT_READERS: dict[str, EffectReader] = {
 _DELETE_TREE_RULES = {
     PathKind.ROOT: "DELETE_ROOT",
     **dict.fromkeys((PathKind.SYSTEM, PathKind.DEVICE), "DELETE_SYSTEM"),
-    **dict.fromkeys((PathKind.HOME_ITSELF, PathKind.HOME), "DELETE_HOME"),
+    PathKind.HOME_ITSELF: "DELETE_WHOLE_HOME",
+    PathKind.HOME: "DELETE_HOME",
     PathKind.OUTSIDE: "DELETE_OUTSIDE",
     PathKind.WORKSPACE_ITSELF: "DELETE_WORKSPACE",
 }
@@ -291,7 +293,7 @@ _DELETE_FILE_RULES = {
     **dict.fromkeys((PathKind.SYSTEM, PathKind.HOME, PathKind.OUTSIDE), "DELETE_FILE_OUTSIDE"),
     PathKind.ROOT: "DELETE_ROOT",
     PathKind.DEVICE: "DELETE_SYSTEM",
-    PathKind.HOME_ITSELF: "DELETE_HOME",
+    PathKind.HOME_ITSELF: "DELETE_WHOLE_HOME",
 }
 _WIPE_RULES = {
     **_DELETE_TREE_RULES,
@@ -313,6 +315,8 @@ def rules_for_effect(effect: FileEffect, cwd: str, bounds: WorkspaceBounds) -> I
     if where is PathKind.STREAM:
         return
     path = canonical_path(text, cwd)
+    if (effect.tree or "*" in text) and where is not PathKind.UNKNOWN:
+        where = vital_kind(text, cwd, bounds) or where
     if effect.kind is EffectKind.DELETE:
         yield from _rules_for_delete(effect, where, path)
     elif effect.kind is EffectKind.WIPE:

@@ -1,7 +1,7 @@
 """Find commands and code that destroy data, raise privileges, run untrusted code or leak data.
 
-Codes: DESTRUCTIVE_ACTION, PRIVILEGE_ESCALATION, RCE_RISK, EXFILTRATION_RISK, EGRESS_DENIED,
-OBFUSCATED_CODE, RISKY_IMPORT, SECRET_LEAK, TOOL_NOT_ALLOWED.
+Codes: IRRECOVERABLE_DESTRUCTION, UNAPPROVED_DESTRUCTION, PRIVILEGE_ESCALATION, RCE_RISK,
+EXFILTRATION_RISK, EGRESS_DENIED, OBFUSCATED_CODE, RISKY_IMPORT, SECRET_LEAK, TOOL_NOT_ALLOWED.
 
 The guard reads the text as its interpreter would, and judges each program that would run by its
 verb and its targets: `rm -rf build` in the workspace passes, `rm -rf /` does not, and
@@ -38,7 +38,8 @@ from demur.model.finding import Action, Finding, Span
 
 SURFACE = Surface.CODE_EXECUTION
 CODES = (
-    ReasonCode.DESTRUCTIVE_ACTION,
+    ReasonCode.IRRECOVERABLE_DESTRUCTION,
+    ReasonCode.UNAPPROVED_DESTRUCTION,
     ReasonCode.PRIVILEGE_ESCALATION,
     ReasonCode.RCE_RISK,
     ReasonCode.EXFILTRATION_RISK,
@@ -48,6 +49,7 @@ CODES = (
     ReasonCode.SECRET_LEAK,
     ReasonCode.TOOL_NOT_ALLOWED,
 )
+_DESTRUCTIVE = (ReasonCode.IRRECOVERABLE_DESTRUCTION, ReasonCode.UNAPPROVED_DESTRUCTION)
 _MAX_TARGET_LENGTH = 80
 _MIN_SECRET_LENGTH = 16
 _PYTHON = re.compile(
@@ -142,10 +144,10 @@ def _build_findings(hits: Iterable[LocatedHit]) -> Iterator[Finding]:
         rule = COMMAND_RULES[item.hit.rule]
         if rule.action is Action.WARN and (item.start, item.end, rule.code) in strong:
             continue  # the same command is already reported for the same reason
-        # A deletion inside a container is escalated, not blocked.
-        contained = item.in_container and rule.code is ReasonCode.DESTRUCTIVE_ACTION
+        # A container can be made again, so a person may approve a deletion inside it.
+        contained = item.in_container and rule.code in _DESTRUCTIVE
         yield Finding(
-            code=rule.code,
+            code=ReasonCode.UNAPPROVED_DESTRUCTION if contained else rule.code,
             surface=SURFACE,
             span=Span(start=item.start, end=item.end),
             detail=f"{_shorten_text(item.verb)[:30]}: {rule.words}" if item.verb else rule.words,

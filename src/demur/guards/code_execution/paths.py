@@ -87,6 +87,7 @@ def _environment_folder(match: re.Match[str]) -> str:
 
 
 _HOMES = re.compile(r"(?i)(?:/~|/root|/home/[^/]+|/users/(?!public)[^/]+)(?=/|$)")
+_WHOLE_HOMES = re.compile(rf"{_HOMES.pattern}|/home|/users")
 _DISK = re.compile(
     r"/dev/(?:r?disk|[shv]d[a-z]|xvd[a-z]|nvme|mmcblk|loop|md|mapper/|dm-|disk/|da\d|ada\d)"
     r"|(?i://physicaldrive)"
@@ -117,6 +118,15 @@ def classify_path(text: str, cwd: str, bounds: WorkspaceBounds) -> PathKind:
     if _workspace_relation(whole, bounds.scratch):
         return PathKind.SCRATCH
     return PathKind.ROOT if whole == "/" else _outside_kind(whole)
+
+
+def vital_kind(text: str, cwd: str, bounds: WorkspaceBounds) -> PathKind | None:
+    """Return the kind of a path that is the root or a whole home, even if it is the workspace."""
+    path = canonical_path(text, cwd)
+    path = _emptied_folder(bounds.home + path[len(HOME) :] if path.startswith(HOME) else path)
+    if path == "/":
+        return PathKind.ROOT
+    return PathKind.HOME_ITSELF if _WHOLE_HOMES.fullmatch(path) else None
 
 
 def _emptied_folder(path: str) -> str:

@@ -1,8 +1,9 @@
 """Scan a skill or plugin folder before it is trusted.
 
 Codes: RISKY_IMPORT, RCE_RISK, OBFUSCATED_CODE, SKILL_INJECTION; for commands and code also
-EXFILTRATION_RISK, DESTRUCTIVE_ACTION, PRIVILEGE_ESCALATION, SECRET_LEAK; for files that could not
-be judged GUARDRAIL_PARTIAL; for invalid allow comments POLICY_VIOLATION.
+EXFILTRATION_RISK, IRRECOVERABLE_DESTRUCTION, UNAPPROVED_DESTRUCTION, PRIVILEGE_ESCALATION,
+SECRET_LEAK; for files that could not be judged GUARDRAIL_PARTIAL; for invalid allow comments
+POLICY_VIOLATION.
 
 A comment `demur: allow CODE -- reason` allows a finding on its line. The skill's author writes it,
 so it explains and never decides: a block stays, and the report lists every allowed finding.
@@ -83,7 +84,8 @@ CODES = (
     ReasonCode.OBFUSCATED_CODE,
     ReasonCode.SKILL_INJECTION,
     ReasonCode.EXFILTRATION_RISK,
-    ReasonCode.DESTRUCTIVE_ACTION,
+    ReasonCode.IRRECOVERABLE_DESTRUCTION,
+    ReasonCode.UNAPPROVED_DESTRUCTION,
     ReasonCode.PRIVILEGE_ESCALATION,
     ReasonCode.SECRET_LEAK,
     ReasonCode.GUARDRAIL_PARTIAL,

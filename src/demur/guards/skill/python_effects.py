@@ -288,10 +288,10 @@ def _request_host(source: PythonSource, call: ast.Call) -> str | None:
     return None
 
 
-# A root, a home or a system folder, and nothing narrower.
-_VITAL = re.compile(
-    r"(?:/|~/?|/(?:bin|boot|etc|home|lib|opt|root|srv|usr|var|Users|System|Library)/?"
-    r"|[A-Za-z]:[/\\]*(?:Windows|Users)?[/\\]*|\$HOME/?)\*?"
+# The root or a home, or a system folder, and nothing narrower.
+_WHOLE = re.compile(r"(?:/|~/?|/(?:home|root|Users)/?|[A-Za-z]:[/\\]*(?:Users)?[/\\]*|\$HOME/?)\*?")
+_SYSTEM = re.compile(
+    r"(?:/(?:bin|boot|etc|lib|opt|srv|usr|var|System|Library)/?|[A-Za-z]:[/\\]*Windows[/\\]*)\*?"
 )
 _HOMES = frozenset({"os.path.expanduser", "pathlib.Path.home", "Path.home"})
 _RIGHTS = frozenset({"os.setuid", "os.seteuid", "os.setreuid", "os.setgid", "os.setresuid"})
@@ -305,8 +305,8 @@ _SET_ID = 0o6000
 def find_damage(source: PythonSource) -> Iterator[SkillHit]:
     """Yield calls that would wipe a vital folder or take another user's rights."""
     for call, path in source.calls:
-        if path in WIPERS and call.args and _is_vital(source, call.args[0]):
-            yield source.hit("PY_DESTROYS", call, f"wipes a vital folder: `{source.quote(call)}`")
+        if path in WIPERS and call.args and (rule := _wipe_rule(source, call.args[0])):
+            yield source.hit(rule, call, f"wipes a vital folder: `{source.quote(call)}`")
         elif path in _RIGHTS and [source.names.fold(arg) for arg in call.args[:1]] == [(0, False)]:
             yield source.hit("PY_PRIVILEGE", call, f"becomes root: `{source.quote(call)}`")
         elif path == "os.chmod" and len(call.args) > 1:
@@ -316,10 +316,17 @@ def find_damage(source: PythonSource) -> Iterator[SkillHit]:
                 yield source.hit("PY_PRIVILEGE", call, detail)
 
 
-def _is_vital(source: PythonSource, node: ast.expr) -> bool:
+def _wipe_rule(source: PythonSource, node: ast.expr) -> str | None:
+    """Return the rule on wiping a folder, or None if it is no vital one."""
     text = source.constant_text(node)
-    if text is not None:
-        return _VITAL.fullmatch(text) is not None
+    if text is None:
+        return "PY_DESTROYS" if _is_home_call(source, node) else None
+    if _WHOLE.fullmatch(text):
+        return "PY_DESTROYS"
+    return "PY_DESTROYS_SYSTEM" if _SYSTEM.fullmatch(text) else None
+
+
+def _is_home_call(source: PythonSource, node: ast.expr) -> bool:
     match node:
         case ast.Call(func=function, args=args):
             path = source.names.dotted_path(function)

@@ -37,6 +37,7 @@ def find_instructions(text: str) -> Iterator[SkillHit]:
 
 
 _CONFIG = CommandConfig()
+_DESTRUCTIVE = (ReasonCode.IRRECOVERABLE_DESTRUCTION, ReasonCode.UNAPPROVED_DESTRUCTION)
 _NARROW = re.compile(r"[^/~$\\%].*|~/\.[^/*]+/[^*].*", re.DOTALL)
 
 
@@ -44,15 +45,16 @@ def scan_shell(text: str, language: Language = Language.SHELL) -> Iterator[Skill
     """Yield the hits for the commands in `text`.
 
     The folder that a script will run in is unknown. So a deletion of a relative path, or of a
-    tool's own hidden folder, is escalated instead of blocked.
+    tool's own hidden folder, waits for approval.
     """
     for finding in check(Command(text=text, language=language), _CONFIG):
         span = finding.span or Span(start=0, end=0)
         rule = str(finding.evidence.get("rule", finding.code))
         evidence, code = finding.evidence, finding.code
         target = str(evidence.get("target", ""))
-        narrow = code == ReasonCode.DESTRUCTIVE_ACTION and _NARROW.fullmatch(target)
-        action = soften_action(finding.action) if narrow else finding.action
+        action = finding.action
+        if code in _DESTRUCTIVE and _NARROW.fullmatch(target):
+            code, action = ReasonCode.UNAPPROVED_DESTRUCTION, soften_action(action)
         yield SkillHit(rule, span.start, span.end, finding.detail, evidence, code, action)
 
 

@@ -66,7 +66,7 @@ def done(text: str, *via: str) -> list[str]:
         ("wget -O a u", ["write a"]),
         ("openssl enc -in a -out b", ["read a", "write b"]),
         ("find . -delete", ["delete ./* tree"]),
-        ("find a b -type f -delete", ["delete a/*.*? tree", "delete b/*.*? tree"]),
+        ("find a b -type f -delete", ["delete a/* tree", "delete b/* tree"]),
         ("find -delete", ["delete ./* tree"]),
         ("shred -n 3 a", ["wipe a"]),
         ("truncate -s 0 a", ["write a"]),
@@ -114,7 +114,13 @@ def met(kind: EffectKind, text: str, *, tree: bool = False, adds: bool = False) 
         ("/dev/sda", False, ["DELETE_SYSTEM"]),
         ("/boot/x", False, ["DELETE_SYSTEM"]),
         ("/opt/x", False, ["DELETE_FILE_OUTSIDE"]),
-        ("/~", False, ["DELETE_HOME"]),
+        ("/~", False, ["DELETE_WHOLE_HOME"]),
+        ("/~/*", False, ["DELETE_WHOLE_HOME"]),
+        ("/~/docs", True, ["DELETE_HOME"]),
+        ("/home/ann", True, ["DELETE_WHOLE_HOME"]),
+        ("/home", True, ["DELETE_WHOLE_HOME"]),
+        ("/home", False, ["DELETE_FILE_OUTSIDE"]),
+        ("C:\\Users\\*", True, ["DELETE_WHOLE_HOME"]),
         ("/var/log/x", True, ["DELETE_LOGS"]),
         ("sub/.git", True, ["DELETE_WORKSPACE"]),
         (".", True, ["DELETE_WORKSPACE"]),
@@ -145,6 +151,25 @@ def test_deleting(text: str, tree: bool, want: list[str]) -> None:
 )
 def test_writing(text: str, adds: bool, want: list[str]) -> None:
     assert met(EffectKind.WRITE, text, adds=adds) == want
+
+
+@pytest.mark.parametrize(
+    ("workspace", "text", "want"),
+    [
+        ("/home/ann", ".", "DELETE_WHOLE_HOME"),
+        ("/home/ann", "*", "DELETE_WHOLE_HOME"),
+        ("/home/ann", "/~", "DELETE_WHOLE_HOME"),
+        ("/", "*", "DELETE_ROOT"),
+        ("/home/ann/app", "*", "DELETE_WORKSPACE"),
+    ],
+)
+def test_a_workspace_that_is_a_home_or_the_root_is_not_deleted_whole(
+    workspace: str, text: str, want: str
+) -> None:
+    bounds = workspace_bounds(CommandConfig(workspace=(workspace,)), workspace)
+    effect = FileEffect(EffectKind.DELETE, Arg(text, 0, 0), tree=True)
+
+    assert [hit.rule for hit in rules_for_effect(effect, workspace, bounds)] == [want]
 
 
 def test_wiping() -> None:

@@ -43,6 +43,14 @@ def test_each_registered_harmless_twin_passes(text: str) -> None:
     assert found(text) == []
 
 
+def test_the_rows_of_the_parent_code_are_found_as_its_children() -> None:
+    rows = CORE["DESTRUCTIVE_ACTION"].examples
+    children = {"IRRECOVERABLE_DESTRUCTION", "UNAPPROVED_DESTRUCTION"}
+
+    assert all(children & {one.code for one in found(text)} for text in rows.refuse)
+    assert not any(found(text) for text in rows.allow)
+
+
 EVERYDAY = """
 ls -la
 cd src && pytest -q -x tests/unit
@@ -317,6 +325,44 @@ def test_findings_come_in_the_order_of_their_places_and_once() -> None:
         "DELETE_SYSTEM",
     ]
     assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("rm -rf /", "rm -rf /*", "sudo rm -rf --no-preserve-root /", "cd / && rm -rf *"),
+        *("rm -rf ~", "rm -rf $HOME", 'rm -rf "$HOME"/*', "rm -rf /home/ann", "rm -rf /home/*"),
+        *("rm -r -f /root", "find / -delete", "find ~ -type f -delete", "rsync --delete empty/ /"),
+        *("dd if=/dev/zero of=/dev/sda", "cat x > /dev/nvme0n1", "shred /dev/sdb", "mkfs /dev/sda"),
+        *("wipefs -a /dev/sda", "wipefs /dev/sda --all", "blkdiscard /dev/sda", "mv ~ /dev/null"),
+        *("rd /s /q C:\\", "Remove-Item -Recurse C:\\Users\\ann", "format c: /q"),
+        *("import shutil\nshutil.rmtree('/')", "import os\nos.system('rm -rf ~')"),
+    ],
+)
+def test_losing_the_root_a_home_or_a_disk_is_irrecoverable(text: str) -> None:
+    blocking = {one.code for one in found(text) if one.action is Action.BLOCK}
+
+    assert "IRRECOVERABLE_DESTRUCTION" in blocking
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("rm -rf /srv/data", "rm -rf /etc", "rm -rf ~/projects", "rm -rf $TARGET/*", "rm -rf ."),
+        *("git clean -xdf", "git push --force origin main", "shred -u notes.txt", "rm /etc/passwd"),
+        *("psql -c 'DROP DATABASE shop'", "terraform destroy -auto-approve", "userdel -r ann"),
+        *("docker run --rm alpine rm -rf /", "docker exec web rm -rf /root"),
+    ],
+)
+def test_other_losses_can_be_approved(text: str) -> None:
+    asks = {one.code for one in found(text) if one.action is not Action.WARN}
+
+    assert asks == {"UNAPPROVED_DESTRUCTION"}
+
+
+@pytest.mark.parametrize("text", ["wipefs /dev/sda", "wipefs -n /dev/sda", "dd if=/dev/sda of=x"])
+def test_reading_a_disk_destroys_nothing(text: str) -> None:
+    assert not {one.code for one in found(text)} & {"IRRECOVERABLE_DESTRUCTION"}
 
 
 def test_a_note_is_dropped_next_to_a_stronger_finding_of_the_same_kind() -> None:

@@ -15,7 +15,7 @@ def rules(text: str) -> list[str]:
     ("text", "want"),
     [
         ("del /s /q C:\\*.bak", "DELETE_SYSTEM"),
-        ("rd /s /q C:\\Users\\ann", "DELETE_HOME"),
+        ("rd /s /q C:\\Users\\ann", "DELETE_WHOLE_HOME"),
         ("rmdir /s C:\\data", "DELETE_OUTSIDE"),
         ("erase C:\\Windows\\win.ini", "DELETE_FILE_OUTSIDE"),
         ("format c: /q", "OVERWRITE_DEVICE"),

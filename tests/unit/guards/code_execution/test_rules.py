@@ -16,6 +16,7 @@ SETTINGS = {
 # rule, language, what meets it, what does not
 ROWS = [
     ("DELETE_ROOT", SHELL, "rm -rf --no-preserve-root /", "rm -rf ./out"),
+    ("DELETE_WHOLE_HOME", SHELL, "rm -rf ~", "ls ~"),
     ("DELETE_SYSTEM", SHELL, "rm -r /usr/lib/python3", "ls /usr/lib/python3"),
     ("DELETE_HOME", SHELL, 'rm -rf "$HOME"/.cache', "du -sh ~/.cache"),
     ("DELETE_OUTSIDE", SHELL, "rm -rf /srv/old", "rm -rf /tmp/old"),

@@ -24,7 +24,7 @@ def rules(text: str) -> list[str]:
         ("A=rm; A+=' -rf /'; $A", "DELETE_ROOT"),
         ("export X=/; rm -rf $X", "DELETE_ROOT"),
         ("X=/; unset X; rm -rf $X/*", "DELETE_UNKNOWN"),
-        ("cd; rm -rf *", "DELETE_HOME"),
+        ("cd; rm -rf *", "DELETE_WHOLE_HOME"),
         ("rm -rf $(unknown)/*", "DELETE_UNKNOWN"),
         ("rm -rf $(unknown)/build", ""),
         ("rm -rf $X", ""),

@@ -176,10 +176,15 @@ def test_an_address_where_anyone_collects_is_named_in_every_file(path: str) -> N
     "target",
     ["'/'", "'~'", "'/home'", "'C:\\\\'", "os.path.expanduser('~')", "pathlib.Path.home()"],
 )
-def test_wiping_a_vital_folder_blocks(target: str) -> None:
+def test_wiping_the_root_or_a_home_is_irrecoverable(target: str) -> None:
     text = f"import shutil, os, pathlib\nshutil.rmtree({target})"
 
-    assert blocks(text) == {ReasonCode.DESTRUCTIVE_ACTION}
+    assert blocks(text) == {ReasonCode.IRRECOVERABLE_DESTRUCTION}
+
+
+@pytest.mark.parametrize("target", ["'/etc'", "'/usr/*'", "'C:\\\\Windows'"])
+def test_wiping_a_system_folder_needs_approval(target: str) -> None:
+    assert blocks(f"import shutil\nshutil.rmtree({target})") == {ReasonCode.UNAPPROVED_DESTRUCTION}
 
 
 @pytest.mark.parametrize(

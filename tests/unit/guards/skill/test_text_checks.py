@@ -58,16 +58,22 @@ def test_words_about_commands_pass() -> None:
     assert seen(text, "run.sh") == set()
 
 
+@pytest.mark.parametrize("command", ["rm -rf /", "rm -rf ~", "rm -rf ~/.*"])
+def test_irrecoverable_destruction_blocks(command: str) -> None:
+    assert blocks(f"{command}\n", "clean.sh") == {ReasonCode.IRRECOVERABLE_DESTRUCTION}
+
+
+@pytest.mark.parametrize("command", ["rm -rf ~/projects", "rm -rf /srv/data"])
+def test_other_destruction_blocks_until_it_is_approved(command: str) -> None:
+    assert blocks(f"{command}\n", "clean.sh") == {ReasonCode.UNAPPROVED_DESTRUCTION}
+
+
 @pytest.mark.parametrize(
-    "command", ["rm -rf /", "rm -rf ~", "rm -rf ~/projects", "rm -rf /srv/data", "rm -rf ~/.*"]
+    "command", ["cd ..\nrm -rf build", "cd ..\nrm -rf ./*", "rm -rf ~/.cache/tool"]
 )
-def test_destruction_blocks(command: str) -> None:
-    assert blocks(f"{command}\n", "clean.sh") == {ReasonCode.DESTRUCTIVE_ACTION}
-
-
-@pytest.mark.parametrize("command", ["cd ..\nrm -rf build", "rm -rf ~/.cache/tool"])
 def test_a_narrow_deletion_is_put_to_a_person(command: str) -> None:
     assert set(actions(f"{command}\n", "clean.sh").values()) == {Action.ESCALATE}
+    assert blocks(f"{command}\n", "clean.sh") == set()
 
 
 def test_any_text_has_some_answer() -> None:

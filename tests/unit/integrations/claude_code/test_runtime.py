@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from demur.codes.vocabulary import Surface
 from demur.emit.hosts import from_claude_code
+from demur.enforce.history import FileHistories
 from demur.errors import InputError, PolicyError
 from demur.guards.tool_loop import CallHistory, RecordedCall
 from demur.integrations.claude_code.fallback import HookExit
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.runtime import (
-    FileHistories,
     HookConfig,
     HookRuntime,
     config_files,
@@ -106,7 +106,7 @@ def test_an_allowed_hook_prints_nothing(tmp_path: Path) -> None:
 def test_without_settings_guards_decide_and_records_are_kept(tmp_path: Path) -> None:
     raw = json.dumps({**CALL, "tool_input": {"command": "rm -rf /srv/data"}}).encode()
 
-    assert code_of(run_hook(raw, HookConfig(tmp_path / "state"))) == "DESTRUCTIVE_ACTION"
+    assert code_of(run_hook(raw, HookConfig(tmp_path / "state"))) == "UNAPPROVED_DESTRUCTION"
     assert (tmp_path / "state" / "demur.db").exists()
 
 

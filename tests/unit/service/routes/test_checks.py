@@ -87,6 +87,6 @@ def test_guard_runs_are_counted_in_the_metrics() -> None:
         call("POST", "/v1/guard/code_execution", {"event": "ls"})
     text = metrics.render_metrics().decode()
 
-    found = 'demur_guard_activations_total{action="block",code="DESTRUCTIVE_ACTION"'
+    found = 'demur_guard_activations_total{action="block",code="IRRECOVERABLE_DESTRUCTION"'
     assert found in text
     assert 'demur_guard_seconds_count{surface="code_execution"} 2.0' in text
