@@ -85,7 +85,9 @@ def test_a_killed_writer_loses_nothing_that_it_confirmed(path: Path, after: int)
     assert writer.stdout is not None
     confirmed = [writer.stdout.readline().split()[0] for _ in range(after)]
     os.kill(writer.pid, signal.SIGKILL)
-    rest, _ = writer.communicate(timeout=60)
+    # `communicate` would drop the lines that `readline` has read ahead.
+    with writer:
+        rest = writer.stdout.read()
     confirmed += [line.split()[0] for line in rest.splitlines() if len(line.split()) == 2]
 
     with open_store(path) as store:
