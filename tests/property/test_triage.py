@@ -97,6 +97,8 @@ def phrases(draw: st.DrawFn) -> str:
             phrase = phrase.replace(plain, odd, draw(st.integers(1, 2)))
     spaces = draw(st.sampled_from([" ", " ", " ", "  ", "\t", " \t "]))
     phrase = phrase.replace(" ", spaces, draw(st.integers(1, 3)))
+    denied = draw(st.sampled_from(["{}"] * 4 + ["no {}", "not  {}", "{}: none", "{}s=0"]))
+    phrase = denied.format(phrase)
     way = draw(st.integers(0, 3))
     return phrase.upper() if way == 1 else phrase.title() if way == 2 else phrase
 
@@ -155,6 +157,7 @@ def known(counts: RefusalCounts) -> Counter[tuple[str, str]]:
 @example(b"REFUSED: x REFUSED: RCE_RISK: y")
 @example(b"REFUSED: RCE_RISK: a\rREFUSED: RATE_LIMIT: b\x0bblocked by policy")
 @example("REFUSED: RCE_RISK: a\u2028too many requests".encode())
+@example(b"no loop detected\nnot\tloop detected, loop detected\nloop detected: none\n")
 @example(b"too  many\trequests\nblocked by\t \tpolicy\n")
 @example("REQUE\u017fT\u017f\ntoo many\t\u017f too  many reque\u017ft\u017f".encode())
 @example("TOO MANY REQUE\u017fT\u017f\nmi\u00dfing required scope\n\u212a".encode())

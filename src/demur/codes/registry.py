@@ -25,6 +25,10 @@ _Entries = Mapping[str, Entry]
 _MIN_PHRASE_LENGTH = 6
 _MAX_PHRASE_LENGTH = 200
 _SPACES = re.compile(r"[ \t]{2,}|\t")
+# `no loop detected` and `loop detected: none` say that nothing was refused.
+_DENIAL_BEFORE = re.compile(r"(?:\A|[^a-z0-9])(?:no|not|never|without) \Z")
+_DENIAL_AFTER = re.compile(r"s?[\"']?\s*[:=]\s*(?:no|none|null|false|0)(?=\s*(?:\Z|[,;)\]}]))")
+_MAX_DENIAL = 12
 _HARD_ADVICE = (
     Advice.DO_NOT_RETRY,
     Advice.CHANGE_REQUEST,
@@ -158,6 +162,18 @@ def fold_phrase(text: str) -> str:
     return _SPACES.sub(" ", folded) if "  " in folded or "\t" in folded else folded
 
 
+def holds_phrase(folded: str, phrase: str) -> bool:
+    """Return whether a folded text holds a phrase that it does not deny. Linear in the text."""
+    start = folded.find(phrase)
+    while start >= 0:
+        end = start + len(phrase)
+        before = folded[max(start - _MAX_DENIAL, 0) : start]
+        if not _DENIAL_BEFORE.search(before) and not _DENIAL_AFTER.match(folded, end, end + 40):
+            return True
+        start = folded.find(phrase, end)
+    return False
+
+
 def check_phrase(phrase: str, where: str, owner: str | None) -> Iterator[Problem]:
     """Yield the problems of a legacy phrase; `owner` is the code that already has it."""
     folded = phrase.casefold()
@@ -206,7 +222,7 @@ class PhraseIndex:
                 for phrase in phrases:
                     if best is not None and best.rank < phrase.rank:
                         break
-                    if phrase.text in folded:
+                    if holds_phrase(folded, phrase.text):
                         best = phrase
                         break
         return None if best is None else best.code

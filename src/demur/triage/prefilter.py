@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from demur.codes.refusal_line import REFUSAL_MARK
-from demur.codes.registry import fold_phrase
+from demur.codes.registry import fold_phrase, holds_phrase
 from demur.errors import MissingExtraError
 
 _MARK_BYTES = REFUSAL_MARK.encode()
@@ -322,7 +322,7 @@ class PhraseTable:
         """
         folded = fold_phrase(line)
         for number, phrase in self._candidate_phrases(literals):
-            if phrase in folded:
+            if holds_phrase(folded, phrase):
                 return self._codes[number]
         return None
 

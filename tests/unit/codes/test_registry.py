@@ -141,6 +141,38 @@ def test_a_run_of_spaces_does_not_break_a_phrase(acme: Acme, spaces: str) -> Non
     assert registry.code_of_phrase("rate\nlimit exceeded") is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no loop detected",
+        "12:00 INFO scan finished: No prompt injection detected",
+        "the call was not rate limited",
+        "finished without policy violation",
+        "loop detected: none",
+        "risky imports: 0, files: 3",
+        'guard said {"approval required": false}',
+        "loop detected=no, loop  detected = false",
+    ],
+)
+def test_a_phrase_that_is_denied_does_not_count(text: str) -> None:
+    assert CORE.code_of_phrase(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("piano loop detected", "LOOP_DETECTED"),
+        ("no loop detected, then loop detected", "LOOP_DETECTED"),
+        ("no rate limit hit, but policy violation", "POLICY_VIOLATION"),
+        ("policy violation: no refunds after 30 days", "POLICY_VIOLATION"),
+        ("loop detected: 0 new files in 5 calls", "LOOP_DETECTED"),
+        ("no policy rule matched", "NO_MATCH_DEFAULT_ESCALATE"),
+    ],
+)
+def test_a_denial_elsewhere_in_the_text_denies_nothing(text: str, code: str) -> None:
+    assert CORE.code_of_phrase(text) == code
+
+
 def test_the_core_may_map_phrases_of_its_own() -> None:
     file = json.loads(CORE_PATH.read_text("utf-8"))
     file["phrases"] = {"computer says no": "POLICY_VIOLATION"}
