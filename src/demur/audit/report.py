@@ -149,11 +149,13 @@ def render_ticket(report: DecisionReport) -> str:
 def _ticket_lines(report: DecisionReport) -> Iterator[str]:
     record = report.record
     action = ", ".join(filter(None, (record.action_type, format_amount(record))))
-    yield f"### {record.decision_output}: {markdown_code(action[:_MAX_LINE_LENGTH])}"
+    outcome = record.outcome.label.capitalize()
+    yield f"### {outcome}: {markdown_code(action[:_MAX_LINE_LENGTH])}"
     yield ""
     yield _clip_text(record.explanation.summary)
     yield ""
-    yield f"- **Verdict** {record.verdict}, {record.refusal_class or 'nothing refuses'}"
+    words = (record.verdict, record.decision_output, record.refusal_class or "nothing refuses")
+    yield f"- **Verdict** {', '.join(words)}"
     yield from _reason_lines(report)
     yield from _next_lines(record)
     policy = record.policy
@@ -163,7 +165,7 @@ def _ticket_lines(report: DecisionReport) -> Iterator[str]:
         yield f"- **Attempt** {record.attempt} of {max(r.attempt for r in report.family)} so far"
     outcomes = [label.value for label in report.labels if label.kind == "outcome"]
     if outcomes:
-        yield f"- **Outcome** {', '.join(map(markdown_code, outcomes[:_MAX_ROWS]))}"
+        yield f"- **Turned out** {', '.join(map(markdown_code, outcomes[:_MAX_ROWS]))}"
     place = f"{markdown_code(record.decision_id)}, tenant {markdown_code(record.tenant)}"
     yield f"- **Decision** {place}"
     yield f"- **Time** {record.created_at}"

@@ -35,7 +35,7 @@ from demur.cli.workspace import (
     open_existing_store,
 )
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import GrantKind, Surface, Verdict
+from demur.codes.vocabulary import GrantKind, Surface
 from demur.errors import GrantError, InputError, one_line
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config, open_dry_run_gate, open_gate
@@ -44,6 +44,7 @@ from demur.gate.inputs import DEFAULT_TENANT
 from demur.gate.memory import DEFAULT_SEVERITY
 from demur.grants import GrantRejection, read_grant_file, read_signing_key, sign_approval
 from demur.memory.experience import ActionOutcome
+from demur.model.decision import Outcome
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
@@ -56,7 +57,7 @@ _STATUSES_BY_STRICTNESS = (0, 5, 4, COULD_NOT_JUDGE, 3)
 
 def configure_decide(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(f"{STATUSES}; the strictest of many requests; always 0 in advisory mode")
+    add.epilog("the status is that of the strictest decision, and always 0 in advisory mode")
     add(
         "file [FILE]",
         "a request as JSON, a list, or one per line; `-` is standard input",
@@ -165,16 +166,15 @@ def _list_decisions(records: Sequence[DecisionRecord], paint: Paint) -> Iterator
         rows = (
             (
                 record.decision_id,
-                record.verdict,
-                record.decision_output,
+                record.outcome.label,
                 record.action_type,
                 ", ".join(record.reason_codes),
             )
             for record in records
         )
-        yield format_table(rows, ("DECISION", "VERDICT", "OUTPUT", "ACTION", "CODES"), paint)
-    counts = Counter(record.verdict for record in records)
-    summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+        yield format_table(rows, ("DECISION", "OUTCOME", "ACTION", "CODES"), paint)
+    counts = Counter(record.outcome for record in records)
+    summary = ", ".join(f"{counts[one]} {one.label}" for one in Outcome if counts[one])
     number = f"{len(records)} decision{'s' * (len(records) != 1)}"
     yield paint(f"{number}: {summary}" if summary else number, "dim")
 

@@ -218,6 +218,7 @@ def _outcome_to_json(outcome: _ReplayOutcome) -> dict[str, Any]:
         answer |= {
             "decision_id": record.decision_id,
             "decided_by": record.determinism.engine_version,
+            "outcome": record.outcome,
             "verdict": record.verdict,
             "decision_output": record.decision_output,
             "reason_codes": list(record.reason_codes),
@@ -254,7 +255,7 @@ def _summarize_record(record: DecisionRecord) -> Iterator[tuple[str, str]]:
     amount = format_amount(record)
     yield "id", f"{record.decision_id}, tenant {record.tenant}, {record.created_at}"
     yield "what", f"{record.action_type}{f' of {amount}' if amount else ''}"
-    yield "says", f"{record.verdict}, {record.decision_output}"
+    yield "says", record.outcome.label
     if record.reason_codes:
         yield "code", ", ".join(record.reason_codes)
     if record.matched_rules:
@@ -267,6 +268,7 @@ def _format_markdown(outcome: _ReplayOutcome) -> Iterator[str]:
     title = one_line(_describe_result(outcome))
     yield f"### Replay of {markdown_code(record.decision_id)}: {title}"
     yield ""
+    yield f"- **Outcome** {record.outcome.label}"
     yield f"- **Verdict** {record.verdict}, {record.decision_output}"
     if record.reason_codes:
         yield f"- **Codes** {', '.join(map(markdown_code, record.reason_codes))}"

@@ -18,7 +18,7 @@ from demur.audit.report import (
 )
 from demur.cli.main import Arguments
 from demur.cli.options import parse_time
-from demur.cli.refusals import describe_decision, exit_status
+from demur.cli.refusals import describe_decision, describe_words, exit_status, outcome_lines
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.cli.workspace import (
     add_config_option,
@@ -69,11 +69,8 @@ def record_status(record: DecisionRecord) -> int:
 
 def describe_record(record: DecisionRecord, paint: Paint, id_text: str) -> str:
     """Return a decision as a few lines; `id_text` is its id and where it is stored."""
-    lines = [describe_decision(record.decision, paint)]
+    lines = [describe_decision(record, paint)]
     lines += label_lines([*_describe_details(record), ("id", id_text)], paint)
-    if not record.enforced:
-        note = "advisory mode: the decision is recorded and does not bind; the action may run"
-        lines.append(f"{paint('note:', 'cyan')} {note}")
     return "\n".join(lines)
 
 
@@ -125,7 +122,7 @@ def record_to_json_line(record: DecisionRecord) -> str:
 
 
 def _record_to_object(record: DecisionRecord) -> dict[str, Any]:
-    return {key: record[key] for key in record}
+    return {"outcome": record.outcome, **{key: record[key] for key in record}}
 
 
 _DEFAULT_SHOWN = 20
@@ -238,14 +235,14 @@ def _list_records(records: Sequence[DecisionRecord], paint: Paint, *, more: bool
             record.decision_id,
             f"{record.created_at[:10]} {record.created_at[11:19]}",
             record.tenant,
-            record.verdict if record.enforced else f"{record.verdict} (advisory)",
+            record.outcome.label if record.enforced else f"{record.outcome.label} (advisory)",
             one_line(f"{record.action_type} {format_amount(record)}".rstrip()),
             ", ".join(record.reason_codes),
         )
         for record in records
     )
     yield format_table(
-        rows, ("DECISION", "TIME (UTC)", "TENANT", "VERDICT", "ACTION", "CODES"), paint
+        rows, ("DECISION", "TIME (UTC)", "TENANT", "OUTCOME", "ACTION", "CODES"), paint
     )
     count = f"{len(records)} decision{'s' * (len(records) != 1)}"
     yield paint(f"the newest {count}; --last shows more" if more else count, "dim")
@@ -285,6 +282,7 @@ def _report_to_json(report: DecisionReport) -> dict[str, Any]:
     record = report.record
     return {
         "decision_id": record.decision_id,
+        "outcome": record.outcome,
         "verdict": record.verdict,
         "decision_output": record.decision_output,
         "refusal_class": record.refusal_class,
@@ -310,8 +308,8 @@ def _report_to_json(report: DecisionReport) -> dict[str, Any]:
 def _explain_report(report: DecisionReport, paint: Paint) -> Iterator[str]:
     record = report.record
     yield f"{paint('decision', 'dim')} {record.decision_id}"
-    yield describe_decision(record.decision, paint).partition("\n")[0]
-    yield from label_lines(describe_request(record), paint)
+    yield from outcome_lines(record, paint)
+    yield from label_lines([*describe_request(record), ("data", describe_words(record))], paint)
     sections = (
         ("Why", _explain_reasons(report)),
         ("Rules that matched", map(_describe_rule, report.rules)),
@@ -430,7 +428,7 @@ def _list_history(report: DecisionReport) -> Iterator[str]:
         what = "resolution" if one.basis == "resolution" else f"attempt {one.attempt}"
         codes = f" {', '.join(one.reason_codes)}" if one.reason_codes else ""
         this = " (this one)" if one.decision_id == report.record.decision_id else ""
-        yield f"{one.created_at} {what} {one.decision_id}: {one.verdict}{codes}{this}"
+        yield f"{one.created_at} {what} {one.decision_id}: {one.outcome.label}{codes}{this}"
 
 
 def _list_labels(report: DecisionReport) -> Iterator[str]:

@@ -10,12 +10,13 @@ import msgspec
 
 from demur.classification import make_decision
 from demur.cli.main import Arguments
-from demur.cli.terminal import Paint, class_colour, wrap_text
+from demur.cli.terminal import Paint, paint_outcome, wrap_text
 from demur.codes.loading import default_registry
 from demur.codes.refusal_line import FoundRefusal, find_refusals, format_refusal
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import DecisionOutput, Verdict
-from demur.model.decision import Decision
+from demur.codes.vocabulary import Verdict
+from demur.model.decision import Decision, Outcome
+from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
 
 
@@ -89,20 +90,19 @@ def _refusal_to_json(refusal: FoundRefusal, registry: Registry) -> str:
     )
 
 
-_OUTPUT_STATUS = {
-    DecisionOutput.ALLOW_EXECUTE: 0,
-    DecisionOutput.REFUSE_WITH_PATH: 3,
-    DecisionOutput.NEED_CONTEXT: 4,
-    DecisionOutput.ALLOW_CONSTRAINED: 5,
-}
 COULD_NOT_JUDGE = 6
+_OUTCOME_STATUS = {
+    Outcome.ALLOWED: 0,
+    Outcome.REFUSED: 3,
+    Outcome.NEEDS_SOMETHING: 4,
+    Outcome.ALLOWED_WITH_LIMITS: 5,
+    Outcome.COULD_NOT_JUDGE: COULD_NOT_JUDGE,
+}
 
 
 def exit_status(decision: Decision) -> int:
     """Return the exit status of a decision."""
-    if decision.verdict is Verdict.ABSTAIN:
-        return COULD_NOT_JUDGE
-    return _OUTPUT_STATUS[decision.decision_output]
+    return _OUTCOME_STATUS[decision.outcome]
 
 
 def configure_classify(add: Arguments) -> None:
@@ -126,25 +126,39 @@ def run_classify(args: Namespace) -> int:
         registry=default_registry(),
     )
     print(
-        msgspec.json.encode(decision).decode()
+        msgspec.json.encode({"outcome": decision.outcome, **msgspec.to_builtins(decision)}).decode()
         if args.json
         else describe_decision(decision, Paint())
     )
     return exit_status(decision)
 
 
-def describe_decision(decision: Decision, paint: Paint) -> str:
-    """Return the decision as a few lines of text."""
-    colour = class_colour(decision.refusal_class)
-    judged = "ABSTAIN: could not judge" if decision.verdict is Verdict.ABSTAIN else decision.verdict
-    output = paint(decision.decision_output, "bold", colour)
-    lines = [f"{output} ({judged}, {decision.refusal_class or 'nothing refuses'})"]
+def describe_words(decision: Decision | DecisionRecord) -> str:
+    """Return verdict, output and class of a decision: the words of the specification."""
+    words = f"verdict {decision.verdict}, output {decision.decision_output}"
+    return f"{words}, class {decision.refusal_class}" if decision.refusal_class else words
+
+
+_ADVISORY = "Advisory mode: the decision is recorded and does not bind; the action may run."
+
+
+def outcome_lines(decision: Decision | DecisionRecord, paint: Paint) -> list[str]:
+    """Return the outcome and its sentence, which lead every description of a decision."""
+    binds = not isinstance(decision, DecisionRecord) or decision.enforced
+    sentence = decision.outcome.sentence if binds else _ADVISORY
+    return [paint_outcome(decision.outcome, paint), wrap_text(sentence, "  ")]
+
+
+def describe_decision(decision: Decision | DecisionRecord, paint: Paint) -> str:
+    """Return the decision as a few lines of text: its outcome, and the details below it."""
+    lines = outcome_lines(decision, paint)
     for label, text in (
         ("why", decision.reason),
         ("now", decision.what_can_be_done_now),
         ("then", decision.how_to_proceed),
         ("next", decision.next_step),
         ("must", ", ".join(decision.obligations)),
+        ("data", describe_words(decision)),
     ):
         if text:
             body = wrap_text(text, " " * 7).lstrip()

@@ -311,7 +311,7 @@ def _draw_screen(snapshot: _MonitorSnapshot, rows: int, paint: Paint) -> Iterato
     if snapshot.newest:
         yield format_table(
             (_decision_row(record) for record in snapshot.newest),
-            ("TIME (UTC)", "VERDICT", "ACTION", "CODES", "DECISION"),
+            ("TIME (UTC)", "OUTCOME", "ACTION", "CODES", "DECISION"),
             paint,
         )
     else:
@@ -334,10 +334,10 @@ def _top_codes(codes: Counter[str], total: int, rows: int) -> Iterator[tuple[str
 
 
 def _decision_row(record: DecisionRecord) -> tuple[str, ...]:
-    verdict = record.verdict if record.enforced else f"{record.verdict} (advisory)"
+    outcome = record.outcome.label if record.enforced else f"{record.outcome.label} (advisory)"
     action = one_line(f"{record.action_type} {format_amount(record)}".rstrip())[:40]
     codes = ", ".join(record.reason_codes)[:60]
-    return record.created_at[11:19], verdict, action, codes, record.decision_id
+    return record.created_at[11:19], outcome, action, codes, record.decision_id
 
 
 def _draw_sparkline(counts: Sequence[int]) -> str:

@@ -21,7 +21,7 @@ from demur.classification import make_decision
 from demur.cli.main import Arguments
 from demur.cli.options import make_folder, write_file
 from demur.cli.refusals import describe_decision
-from demur.cli.terminal import Paint, class_colour, wrap_text
+from demur.cli.terminal import Paint, class_colour, paint_outcome, wrap_text
 from demur.codes.loading import default_registry
 from demur.codes.meaning import explanation_sections, render_sections
 from demur.codes.reason_code import ReasonCode
@@ -199,16 +199,16 @@ def tour_gate(registry: Registry, paint: Paint, start: datetime) -> Iterator[str
         pending = records[Verdict.ESCALATE]
         grant = _sign_demo_grant(pending, key, start)
         after = gate.resolve(pending.decision_id, grants=[grant])
-        arrow = f"{pending.decision_output} -> {paint(after.decision_output, 'bold')}"
+        arrow = f"{pending.outcome.label} -> {paint_outcome(after.outcome, paint)}"
         yield f"  user:mary approves {pending.decision_id}: {arrow}"
         yield from _show_learning(gate, records[Verdict.ALLOW], paint)
         yield from _show_proof(store, records[Verdict.DENY], paint)
 
 
 def _describe_decision(name: str, record: DecisionRecord, paint: Paint) -> Iterator[str]:
-    output = paint(record.decision_output, "bold", class_colour(record.refusal_class))
+    outcome = paint_outcome(record.outcome, paint)
     codes = ", ".join(record.reason_codes) or "nothing refuses"
-    yield f"  {name.ljust(26)} {record.verdict.ljust(8)} {output}  {codes}"
+    yield f"  {name.ljust(26)} {outcome}  {codes}"
     yield wrap_text(record.explanation.summary, " " * 4)
 
 
@@ -233,7 +233,7 @@ def _show_learning(gate: Gate, allowed: DecisionRecord, paint: Paint) -> Iterato
     again = gate.decide({**allowed["request"], "request_id": None})
     score = again["risk_signals"]["failure_similarity"]["score"]
     codes = paint(", ".join(again.reason_codes), "bold")
-    yield f"  it turned out badly, and is learned: the same again is {again.verdict}"
+    yield f"  it turned out badly, and is learned: the same again: {again.outcome.label}"
     yield f"    {codes} (likeness {score:.2f})"
 
 
@@ -286,7 +286,7 @@ def build_tour(registry: Registry, paint: Paint) -> Iterator[str]:
     )
     yield from _heading(paint, "2", "Any log, old or new, reads back into the same codes")
     yield from _read_log(registry, paint)
-    yield from _heading(paint, "3", "A verdict becomes one class and one output, always the same")
+    yield from _heading(paint, "3", "A verdict and its codes become one outcome, always the same")
     yield from _show_decisions(registry, paint)
     yield from _heading(paint, "4", "Authority lifts workflow blocks, never hard ones")
     yield from _show_authority(registry, paint)
@@ -361,5 +361,5 @@ def _show_authority(registry: Registry, paint: Paint) -> Iterator[str]:
         after = resolve(
             asked, [grant], keys=KeyRing([key.trusted_key()]), now=NOON, registry=registry
         )
-        arrow = f"{asked.decision_output} -> {paint(after.decision_output, 'bold')}"
+        arrow = f"{asked.outcome.label} -> {paint_outcome(after.outcome, paint)}"
         yield f"    {codes[0]}: {arrow}"

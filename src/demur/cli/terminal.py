@@ -9,8 +9,9 @@ from typing import TextIO
 
 from demur.codes.vocabulary import RefusalClass
 from demur.errors import Problem, one_line
+from demur.model.decision import Outcome
 
-__all__ = ["Paint", "class_colour", "format_table", "wrap_text"]
+__all__ = ["Paint", "class_colour", "format_table", "paint_outcome", "wrap_text"]
 
 _COLOURS = {
     "bold": "1",
@@ -68,6 +69,20 @@ def class_colour(refusal_class: str | None) -> str:
         RefusalClass.SOFT_BLOCK: "cyan",
     }
     return colours.get(refusal_class, "green")
+
+
+_OUTCOME_COLOURS = {
+    Outcome.ALLOWED: "green",
+    Outcome.ALLOWED_WITH_LIMITS: "cyan",
+    Outcome.NEEDS_SOMETHING: "yellow",
+    Outcome.REFUSED: "red",
+    Outcome.COULD_NOT_JUDGE: "yellow",
+}
+
+
+def paint_outcome(outcome: Outcome, paint: Paint) -> str:
+    """Return the outcome in words and in its colour."""
+    return paint(outcome.label, "bold", _OUTCOME_COLOURS[outcome])
 
 
 def terminal_width() -> int:

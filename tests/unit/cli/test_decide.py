@@ -33,11 +33,13 @@ def test_a_decision_reads_from_what_to_do_to_where_it_is_kept() -> None:
 
     assert (ran.status, ran.err) == (4, "")
     assert shown == [
-        "NEED_CONTEXT (ESCALATE, WORKFLOW_BLOCK)",
+        "needs something",
+        "  Nothing runs yet; the caller must supply or accept what is named and ask again.",
         "  why  The refund is larger than the agent may pay out without a person.",
         "  now  Supply what is missing: approval.",
         "  then Send it as a continuation of this request. A grant of approval lifts it.",
         "  next request_approval",
+        "  data verdict ESCALATE, output NEED_CONTEXT, class WORKFLOW_BLOCK",
         "  code REFUND_OVER_ESCALATION_LIMIT",
         "  rule R_LARGE_REFUND (ESCALATIONS)",
     ]
@@ -53,7 +55,8 @@ def test_the_exit_status_tells_what_was_decided(name: str, status: int) -> None:
 def test_an_undecided_request_names_the_fact_and_the_rule() -> None:
     out = demur("decide", UNCLEAR).out
 
-    assert "NEED_CONTEXT (ABSTAIN: could not judge, WORKFLOW_BLOCK)\n" in out
+    assert out.startswith("could not judge\n")
+    assert "  data verdict ABSTAIN, output NEED_CONTEXT, class WORKFLOW_BLOCK\n" in out
     assert "  bad  evidence.chargeback_risk cannot be used by R_CHARGEBACK\n" in out
 
 
@@ -68,7 +71,7 @@ def test_json_is_the_whole_record() -> None:
 def test_a_record_goes_to_a_file_as_well() -> None:
     ran = demur("decide", SMALL, "--out", "record.json")
 
-    assert ran.out.startswith("ALLOW_EXECUTE (ALLOW, nothing refuses)\n")
+    assert ran.out.startswith("allowed\n  The caller may run the action as it is.\n")
     assert json.loads(Path("record.json").read_text(encoding="utf-8")) == newest()
 
 
@@ -111,9 +114,9 @@ def test_many_requests_are_decided_together_and_the_strictest_status_wins(form: 
     head, *rows, count = ran.out.splitlines()
 
     assert ran.status == 3
-    assert head.split() == ["DECISION", "VERDICT", "OUTPUT", "ACTION", "CODES"]
-    assert [row.split()[1] for row in rows] == ["ALLOW", "ABSTAIN", "DENY", "ESCALATE"]
-    assert count == "4 decisions: 1 ALLOW, 1 ESCALATE, 1 ABSTAIN, 1 DENY"
+    assert head.split() == ["DECISION", "OUTCOME", "ACTION", "CODES"]
+    assert [row.split()[1] for row in rows] == ["allowed", "could", "refused", "needs"]
+    assert count == "4 decisions: 1 allowed, 1 needs something, 1 refused, 1 could not judge"
 
 
 @pytest.mark.parametrize(
@@ -261,9 +264,9 @@ def test_in_advisory_mode_nothing_binds() -> None:
     ran = demur("decide", RISKY)
 
     assert ran.status == 0
-    assert ran.out.startswith("REFUSE_WITH_PATH (DENY, HARD_BLOCK)\n")
-    assert ran.out.endswith(
-        "note: advisory mode: the decision is recorded and does not bind; the action may run\n"
+    assert ran.out.startswith(
+        "refused\n"
+        "  Advisory mode: the decision is recorded and does not bind; the action may run.\n"
     )
     assert demur("decide", stdin=lines(RISKY, LARGE)).status == 0
 
@@ -311,7 +314,7 @@ def test_the_decision_is_shown_even_if_the_file_cannot_be_written() -> None:
     ran = demur("decide", SMALL, "--out", "gone/record.json")
 
     assert ran.status == 1
-    assert ran.out.startswith("ALLOW_EXECUTE ")
+    assert ran.out.startswith("allowed\n")
     assert "gone/record.json: cannot write: no such file or directory" in ran.err
 
 
@@ -336,7 +339,7 @@ def test_it_lifts_what_holds_one_decision_back(mary: Path) -> None:
     assert first.startswith(
         "user:mary lifts REFUND_OVER_ESCALATION_LIMIT for agent:billing, until "
     )
-    assert rest[0] == "ALLOW_EXECUTE (ALLOW, nothing refuses)"
+    assert rest[0] == "allowed"
     assert f"  id   {after['decision_id']} (resolves {before['decision_id']})" in rest
     assert rest[-1] == f"  demur decide FILE --continues {after['decision_id']}"
     assert after["basis"] == "resolution"
@@ -371,8 +374,8 @@ def test_a_partly_lifted_decision_has_its_own_status(mary: Path) -> None:
     decided(LARGE, "--finding", "UNVERIFIED_TOOL")
     ran = approve(mary)
 
-    assert (ran.status, ran.out.splitlines()[1]) == (4, "NEED_CONTEXT (ESCALATE, WORKFLOW_BLOCK)")
-    assert "ask again" not in ran.out
+    assert (ran.status, ran.out.splitlines()[1]) == (4, "needs something")
+    assert "send the request again" not in ran.out
 
 
 def test_a_grant_with_an_untrusted_key_is_rejected_with_the_reason() -> None:
@@ -384,7 +387,7 @@ def test_a_grant_with_an_untrusted_key_is_rejected_with_the_reason() -> None:
     assert ran.out.startswith(
         "the grant was rejected: unknown key\n"
         "  help: `keys` in demur.toml does not list the key mary\n"
-        "NEED_CONTEXT (ESCALATE, WORKFLOW_BLOCK)\n"
+        "needs something\n"
     )
 
 
@@ -407,7 +410,7 @@ def test_a_revoked_or_otherwise_void_grant_needs_no_advice(mary: Path) -> None:
     decided(LARGE)
     ran = approve(mary)
 
-    assert ran.out.startswith("the grant was rejected: wrong holder\nNEED_CONTEXT ")
+    assert ran.out.startswith("the grant was rejected: wrong holder\nneeds something\n")
 
 
 def test_json_is_the_new_record(mary: Path) -> None:

@@ -11,10 +11,10 @@ def test_the_tour_formats_parses_classifies_and_resolves() -> None:
     assert r"REFUSED: DESTRUCTIVE_ACTION: rm -rf /srv/data\u000aREFUSED: FAKE: x" in text
     assert "RATE_LIMIT (WORKFLOW_BLOCK, legacy phrase)" in text
     assert "no refusal" in text
-    assert "SCOPE_MISSING -> NEED_CONTEXT" in text
-    assert "REFUND_OVER_ESCALATION_LIMIT: REFUSE_WITH_PATH -> ALLOW_EXECUTE" in text
+    assert "SCOPE_MISSING -> needs something" in text
+    assert "REFUND_OVER_ESCALATION_LIMIT: refused -> allowed" in text
     assert "DESTRUCTIVE_ACTION: Destructive action" in text
-    assert "CHARGEBACK_RISK_BLOCK: REFUSE_WITH_PATH -> REFUSE_WITH_PATH" in text
+    assert "CHARGEBACK_RISK_BLOCK: refused -> refused" in text
 
 
 def test_it_reads_the_same_every_time() -> None:
@@ -28,8 +28,8 @@ def test_the_tour_decides_stores_lifts_learns_and_proves() -> None:
     text = "\n".join(build_tour(Registry.load(), Paint()))
 
     for shown in (
-        "large-refund.json          ESCALATE NEED_CONTEXT  REFUND_OVER_ESCALATION_LIMIT",
-        "NEED_CONTEXT -> ALLOW_EXECUTE",
+        "large-refund.json          needs something  REFUND_OVER_ESCALATION_LIMIT",
+        "needs something -> allowed",
         "FAILURE_MEMORY_SIMILAR_BLOCK (likeness 1.00)",
         "replayed offline: the same decision",
         "one byte changed: record.json: the member was changed",

@@ -19,11 +19,11 @@ def test_a_ticket_says_what_why_and_how_to_go_on() -> None:
     record = decided(LARGE)
 
     assert ticket() == (
-        "### NEED_CONTEXT: `refund, 900 USD`\n"
+        "### Needs something: `refund, 900 USD`\n"
         "\n"
         "The refund is larger than the agent may pay out without a person.\n"
         "\n"
-        "- **Verdict** ESCALATE, WORKFLOW_BLOCK\n"
+        "- **Verdict** ESCALATE, NEED_CONTEXT, WORKFLOW_BLOCK\n"
         "- **Reason** `REFUND_OVER_ESCALATION_LIMIT`: "
         "The refund is larger than the agent may pay out without a person.\n"
         "- **Rule** `R_LARGE_REFUND` (ESCALATIONS): "
@@ -48,7 +48,7 @@ def test_a_ticket_holds_nothing_personal() -> None:
     demur("learn", "last", "--outcome", "failure", "--note", "called twice", "--by", "marianne")
     text = ticket()
 
-    assert "- **Outcome** `failure`\n" in text
+    assert "- **Turned out** `failure`\n" in text
     assert "- **Cannot be used** `evidence.chargeback_risk`\n" in text
     for personal in ("jane", "child", "vip", "A-77123", "rather low", "called", "marianne"):
         assert personal not in text
@@ -70,7 +70,7 @@ def test_a_caller_cannot_write_markdown_into_a_ticket() -> None:
     decided(stdin=ask("x` **bold** # Heading <img src=x>"))
     first = ticket().splitlines()[0]
 
-    assert first == "### REFUSE_WITH_PATH: ``x` **bold** # Heading <img src=x>``"
+    assert first == "### Refused: ``x` **bold** # Heading <img src=x>``"
 
 
 def test_a_ticket_has_a_bound() -> None:

@@ -157,7 +157,7 @@ def test_replay_reports_the_same_decision(pack: Path) -> None:
     ran = demur("replay", pack)
 
     assert ran.status == 0
-    assert "ESCALATE, REFUSE_WITH_PATH" in ran.out
+    assert "  says refused\n" in ran.out
     assert "REFUND_OVER_ESCALATION_LIMIT" in ran.out
     assert "R_LIMIT (ESCALATIONS)" in ran.out
     assert "same decision" in ran.out
@@ -265,7 +265,10 @@ def test_a_ticket_of_what_was_allowed_has_no_codes(pack: Path) -> None:
     ran = demur("replay", forge(pack, raw), "--markdown")
 
     assert ran.status == 0
-    assert "- **Verdict** ALLOW, ALLOW_EXECUTE\n- **Rule** `R_SMALL` (ALLOW_PATHS)" in ran.out
+    assert (
+        "- **Outcome** allowed\n- **Verdict** ALLOW, ALLOW_EXECUTE\n- **Rule** `R_SMALL` (ALLOW_PATHS)"
+        in ran.out
+    )
     assert "- **Policy** `support 1.0.0`" in ran.out
 
 

@@ -163,8 +163,8 @@ def test_the_list_has_the_newest_first() -> None:
     ran = demur("show")
     head, *rows, count = ran.out.splitlines()
 
-    assert head.split() == ["DECISION", "TIME", "(UTC)", "TENANT", "VERDICT", "ACTION", "CODES"]
-    assert [row.split()[4] for row in rows] == ["ESCALATE", "ALLOW"]
+    assert head.split() == ["DECISION", "TIME", "(UTC)", "TENANT", "OUTCOME", "ACTION", "CODES"]
+    assert [row.split()[4] for row in rows] == ["needs", "allowed"]
     assert "refund 900 USD  REFUND_OVER_ESCALATION_LIMIT" in rows[0]
     assert count == "2 decisions"
 
@@ -182,7 +182,7 @@ def test_advisory_decisions_are_marked() -> None:
     set_policy("mode: enforce", "mode: advisory")
     decided(RISKY)
 
-    assert " DENY (advisory)  refund 60 USD " in demur("show").out
+    assert " refused (advisory)  refund 60 USD " in demur("show").out
 
 
 @pytest.mark.parametrize(
@@ -350,8 +350,8 @@ def test_explain_shows_grants_and_the_chain_of_attempts() -> None:
     assert told["Why"][0].startswith("REFUND_OVER_ESCALATION_LIMIT was lifted: ")
     steps = [line.split()[1] for line in told["History"]]
     assert steps == ["attempt", "resolution", "resolution", "attempt"]
-    assert told["History"][0].endswith("ESCALATE REFUND_OVER_ESCALATION_LIMIT")
-    assert told["History"][-1].endswith("ALLOW (this one)")
+    assert told["History"][0].endswith("needs something REFUND_OVER_ESCALATION_LIMIT")
+    assert told["History"][-1].endswith("allowed (this one)")
 
 
 def test_obligations_are_part_of_the_way_on() -> None:

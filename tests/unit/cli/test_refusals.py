@@ -146,12 +146,12 @@ def test_files_are_read_in_turn_and_a_missing_one_is_an_error(
 @pytest.mark.parametrize(
     ("words", "status", "output"),
     [
-        (["ALLOW"], 0, "ALLOW_EXECUTE"),
-        (["DENY", "RCE_RISK"], 3, "REFUSE_WITH_PATH"),
-        (["ESCALATE", "SCOPE_MISSING", "--missing", "target"], 4, "NEED_CONTEXT"),
-        (["ALLOW", "DESTRUCTIVE_ACTION", "--constraint", "dry_run"], 5, "ALLOW_CONSTRAINED"),
-        (["ABSTAIN", "GUARDRAIL_UNAVAILABLE"], 6, "REFUSE_WITH_PATH"),
-        (["ESCALATE", "SCOPE_MISSING", "--missing", "x", "--last-attempt"], 3, "REFUSE_WITH_PATH"),
+        (["ALLOW"], 0, "allowed\n"),
+        (["DENY", "RCE_RISK"], 3, "refused\n"),
+        (["ESCALATE", "SCOPE_MISSING", "--missing", "target"], 4, "needs something\n"),
+        (["ALLOW", "DESTRUCTIVE_ACTION", "--constraint", "dry_run"], 5, "allowed with limits\n"),
+        (["ABSTAIN", "GUARDRAIL_UNAVAILABLE"], 6, "could not judge\n"),
+        (["ESCALATE", "SCOPE_MISSING", "--missing", "x", "--last-attempt"], 3, "refused\n"),
     ],
 )
 def test_the_status_says_what_to_do(words: list[str], status: int, output: str) -> None:
