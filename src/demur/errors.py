@@ -77,9 +77,15 @@ class InputTypeError(DemurError, TypeError):
     """A value of the wrong type."""
 
     @classmethod
-    def wrong_type(cls, name: str, expected: str, value: object) -> "InputTypeError":
+    def wrong_type(
+        cls,
+        name: str,
+        expected: str,
+        value: object,
+        help: str | None = None,  # noqa: A002 - the name of the attribute
+    ) -> "InputTypeError":
         """Return the error for an argument of the wrong type."""
-        return cls(f"{name} must be {expected}, not `{type(value).__name__}`")
+        return cls(f"{name} must be {expected}, not `{type(value).__name__}`", help=help)
 
 
 class UnknownCodeError(DemurError, LookupError):

@@ -31,6 +31,7 @@ from demur.cli.workspace import (
     add_config_option,
     add_tenant_option,
     load_settings,
+    note_default_policy,
     open_existing_gate,
     open_existing_store,
 )
@@ -81,6 +82,7 @@ def run_decide(args: Namespace) -> int:
     """Decide, print what was decided, and return its status."""
     batch = read_requests(args.file)
     config = load_settings(args)
+    note_default_policy(config)
     with open_dry_run_gate(config) if args.dry_run else open_gate(config) as gate:
         if batch.listed:
             records = _decide_many(gate, batch.requests, args)

@@ -20,6 +20,7 @@ from demur.cli.workspace import (
     add_tenant_option,
     config_path,
     load_settings,
+    note_default_policy,
     open_existing_store,
 )
 from demur.codes.vocabulary import Verdict
@@ -59,6 +60,7 @@ def run_serve(args: Namespace) -> int:
     """Serve until a signal stops the service."""
     path = config_path(args)
     config = load_config(path)
+    note_default_policy(config)
     settings = read_settings(config.service, host=args.host, port=args.port, workers=args.workers)
     try:
         running = import_module("demur.service.supervisor")

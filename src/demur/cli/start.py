@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -30,7 +30,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.enforce.enforcer import read_agent_policy
 from demur.errors import InputError
-from demur.gate.config import CONFIG_NAME, load_config, open_configured_store
+from demur.gate.config import CONFIG_NAME, STORE_NAME, load_config, open_configured_store
 from demur.gate.gate import Gate
 from demur.grants import KEY_BYTES, KeyRing, SigningKey, resolve, sign_grant
 from demur.memory.recall import MemorySettings
@@ -55,8 +55,8 @@ _NEXT_STEPS = (
     ("demur doctor", "check the folder"),
 )
 _AGENT_FILE_NOTES = {
-    CONFIG_NAME: "the settings",
-    "policy.yaml": "what an agent may do: guards decide, and a few rules to adapt",
+    CONFIG_NAME: "the settings; `open_enforcer()` reads them in this folder",
+    "policy.yaml": "what an agent may do: guards decide, and example rules to adapt",
     "policy.test.yaml": "test cases for the rules",
 }
 _AGENT_NEXT_STEPS = (
@@ -64,9 +64,19 @@ _AGENT_NEXT_STEPS = (
         "python -c \"import demur; print(demur.open_enforcer().check_prompt('Hi').allowed)\"",
         "check a prompt",
     ),
-    ("demur explain last", "explain the last decision"),
+    ("demur show last", "show the last decision"),
+    ("demur serve", "see all decisions in a browser"),
     ("demur policy test policy.yaml policy.test.yaml", "test the rules after each change"),
-    ("demur doctor", "check the folder"),
+)
+_AGENT_POLICY_ID = "agent"
+_KEPT_FILE_NOTES = {
+    CONFIG_NAME: "the settings; `open_enforcer()` reads them in this folder",
+    "policy.yaml": "the policy that applied so far: guards decide; add your rules",
+}
+_KEPT_NEXT_STEPS = (
+    ("demur show", "list the decisions so far"),
+    ("demur serve", "see them in a browser"),
+    ("demur policy show policy.yaml", "read the policy in plain words, after each change"),
 )
 
 
@@ -80,13 +90,16 @@ class TemplateFile(NamedTuple):
 def configure_init(add: Arguments) -> None:
     """Add the command's arguments."""
     add("folder [DIR]", "the folder; default: here", type=Path, default=Path())
-    add("--agent", "use the policy for agents: guards decide, and large amounts need approval")
+    add("--agent", "use the policy for agents: guards decide, with example rules")
     add("--force", "replace existing files; an existing store is always kept")
+    add.epilog("a store without settings keeps its records and the policy for agents")
 
 
 def run_init(args: Namespace) -> int:
     """Create the folder, and print the next steps."""
     folder: Path = args.folder
+    if _holds_bare_store(folder):
+        return _adopt_store(folder)
     templates = list(list_agent_templates() if args.agent else list_templates())
     there = [template.path for template in templates if (folder / template.path).exists()]
     if there and not args.force:
@@ -95,16 +108,44 @@ def run_init(args: Namespace) -> int:
             where=str(folder),
             help="choose another folder, or replace these files with --force (never the store)",
         )
+    _write_templates(folder, templates)
+    new = _make_store(folder)
+    store = {STORE_NAME: f"the store{', empty' if new else ', unchanged'}"}
+    if args.agent:
+        _print_folder(folder, {**_AGENT_FILE_NOTES, **store}, _AGENT_NEXT_STEPS)
+    else:
+        _print_folder(folder, {**_FILE_NOTES, **store}, _NEXT_STEPS)
+    return 0
+
+
+def _holds_bare_store(folder: Path) -> bool:
+    return (folder / STORE_NAME).is_file() and not (folder / CONFIG_NAME).exists()
+
+
+def _adopt_store(folder: Path) -> int:
+    """Write settings for a store that was used without any, so that nothing changes for it."""
+    with open_store(folder / STORE_NAME) as store:
+        newest = next(store.find_records(newest_first=True, limit=1), None)
+    usual = {template.path: template for template in list_templates()}
+    templates, notes = [usual[CONFIG_NAME]], dict(_KEPT_FILE_NOTES)
+    new_policy = not (folder / "policy.yaml").exists()
+    if new_policy:
+        templates.append(TemplateFile("policy.yaml", read_agent_policy()))
+    else:
+        notes["policy.yaml"] = "the policy, unchanged"
+    _write_templates(folder, templates)
+    _print_folder(folder, {**notes, STORE_NAME: "the store, unchanged"}, _KEPT_NEXT_STEPS)
+    if new_policy and newest is not None and newest.policy.policy_id != _AGENT_POLICY_ID:
+        by = f"{newest.policy.policy_id} {newest.policy.policy_version}"
+        print(f"note: the policy `{by}` made the newest decision; name its file in {CONFIG_NAME}")
+    return 0
+
+
+def _write_templates(folder: Path, templates: Iterable[TemplateFile]) -> None:
     for template in templates:
         path = folder / template.path
         make_folder(path.parent)
         write_file(path, template.text)
-    new = _make_store(folder)
-    print("\n".join(_describe_folder(folder, Paint(), new_store=new, agent=args.agent)))
-    named = os.environ.get("DEMUR_CONFIG")
-    if named:
-        print(f"note: DEMUR_CONFIG names {named}: commands use that file, not this folder")
-    return 0
 
 
 def list_templates() -> Iterator[TemplateFile]:
@@ -116,7 +157,6 @@ def list_agent_templates() -> Iterator[TemplateFile]:
     """Yield the files of a working folder for agents: the same settings, and another policy."""
     usual = {template.path: template for template in list_templates()}
     yield usual[CONFIG_NAME]
-    yield TemplateFile("policy.yaml", read_agent_policy())
     yield from _walk_templates(files("demur.cli") / "templates_agent", "")
 
 
@@ -139,20 +179,22 @@ def _make_store(folder: Path) -> bool:
     return new
 
 
-def _describe_folder(folder: Path, paint: Paint, *, new_store: bool, agent: bool) -> Iterator[str]:
-    store = f"the store{', empty' if new_store else ', unchanged'}"
-    about = {**(_AGENT_FILE_NOTES if agent else _FILE_NOTES), "demur.db": store}
-    after = _AGENT_NEXT_STEPS if agent else _NEXT_STEPS
-    here = folder == Path()
-    yield paint("made here:" if here else f"made in {folder}:", "bold")
-    space = max(map(len, about))
-    for name, words in about.items():
-        yield f"  {paint(name.ljust(space), 'cyan')}  {words}"
-    yield paint("next:", "bold")
-    steps = list(after) if here else [(f"cd {shlex.quote(str(folder))}", ""), *after]
+def _print_folder(
+    folder: Path, notes: Mapping[str, str], after: Iterable[tuple[str, str]]
+) -> None:
+    paint, here = Paint(), folder == Path()
+    print(paint("made here:" if here else f"made in {folder}:", "bold"))
+    space = max(map(len, notes))
+    for name, words in notes.items():
+        print(f"  {paint(name.ljust(space), 'cyan')}  {words}")
+    print(paint("next:", "bold"))
+    steps = [*([] if here else [(f"cd {shlex.quote(str(folder))}", "")]), *after]
     space = max(len(step) for step, _ in steps)
     for step, words in steps:
-        yield f"  {step.ljust(space)}  {paint(words, 'dim')}".rstrip()
+        print(f"  {step.ljust(space)}  {paint(words, 'dim')}".rstrip())
+    named = os.environ.get("DEMUR_CONFIG")
+    if named:
+        print(f"note: DEMUR_CONFIG names {named}: commands use that file, not this folder")
 
 
 _TEMPLATES = files("demur.cli") / "templates"

@@ -1,5 +1,6 @@
 """The working folder of a command: its settings, and the gate or the store they describe."""
 
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -7,15 +8,20 @@ from demur.cli.main import Arguments
 from demur.errors import InputError
 from demur.gate.config import (
     CONFIG_NAME,
+    STORE_NAME,
     Config,
     database_path,
     find_config,
+    find_settings,
     load_config,
     open_configured_store,
     open_gate,
 )
 from demur.gate.gate import Gate
+from demur.policy.loader import AGENT_POLICY
 from demur.store.store import Store
+
+INIT_COMMAND = "demur init --agent"
 
 
 def add_config_option(add: Arguments) -> None:
@@ -47,13 +53,20 @@ def config_path(args: Namespace) -> Path:
     Raises:
         InputError: No file is named, and this folder has none.
     """
-    path: Path | None = args.config or find_config()
+    path: Path | None = args.config or find_settings()
     if path is None:
         raise InputError(
-            f"there is no {CONFIG_NAME} in this folder",
-            help="create one with `demur init`, or name yours with --config or DEMUR_CONFIG",
+            f"there is no {CONFIG_NAME} and no {STORE_NAME} in this folder",
+            help=f"`{INIT_COMMAND}` makes them, or name yours with --config or DEMUR_CONFIG",
         )
     return path
+
+
+def note_default_policy(config: Config) -> None:
+    """Say on stderr that no settings file chose the policy, before a command decides by it."""
+    if config.policy == str(AGENT_POLICY):
+        note = f"the policy for agents applies; `{INIT_COMMAND}` writes it to policy.yaml"
+        print(f"note: no {CONFIG_NAME}: {note}", file=sys.stderr)
 
 
 def open_existing_gate(config: Config) -> tuple[Gate, Store]:

@@ -12,9 +12,10 @@ import inspect
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import cache, partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import msgspec
 
 from demur.codes.loading import default_registry
 from demur.codes.vocabulary import Surface
@@ -54,7 +55,7 @@ from demur.enforce.result import (
 )
 from demur.enforce.streams import AnswerStream, max_answer_length, stream_config_for
 from demur.errors import InputError, InputTypeError
-from demur.gate.config import Config, find_config, load_config, open_gate
+from demur.gate.config import Config, default_config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.gate.monitor import Monitor
 from demur.gate.pipeline import GuardPipeline, standard_pipeline
@@ -69,9 +70,10 @@ from demur.guards.tool_result import ToolResult
 from demur.model.finding import Action, Finding
 from demur.model.grant import Grant
 from demur.model.refusal import Refusal
-from demur.policy.loader import parse_policy
+from demur.policy.loader import AGENT_POLICY
+from demur.policy.policy import Policy
 from demur.providers.normalization import normalize
-from demur.store.opening import open_store
+from demur.store.store import Store
 
 _SURFACES = (
     Surface.INPUT,
@@ -86,7 +88,8 @@ _SURFACES = (
 _agent_pipeline = cache(partial(standard_pipeline, *_SURFACES))
 _NO_CONTEXT = CallContext()
 _GENERATE = {"action": {"type": GENERATE_ACTION}}
-_DEFAULT_STORE = "demur.db"
+# The default of `store`, because None means that there is none.
+_FROM_SETTINGS: Any = object()
 _P = ParamSpec("_P")
 _Form = TypeVar("_Form", bound=Callable[..., Any])
 
@@ -548,23 +551,35 @@ class Enforcer:
         return "\x1f".join(map(str, (context.framework, tenant, subject_id, context.run)))
 
 
-def open_enforcer(config: Config | Path | str | None = None, **settings: Any) -> Enforcer:
+def open_enforcer(
+    config: Config | Path | str | None = None,
+    *,
+    policy: Policy | Path | str | None = None,
+    store: Store | Path | str | None = _FROM_SETTINGS,
+    **settings: Any,
+) -> Enforcer:
     """Return an enforcer with its own gate; `settings` are those of `Enforcer`. Close it when done.
 
     `config` is a `Config` or a settings file; by default the file that `DEMUR_CONFIG` names or
-    `demur.toml` in the working directory. If there is none, the default policy for agents
-    applies, and records go to `demur.db` in the working directory.
+    `demur.toml` in the working directory. If there is none, the policy for agents applies, which
+    has no rules, and records go to `demur.db` in the working directory. `policy` and `store`
+    replace those of the settings; each may be a path, and `store=None` keeps no records.
 
     Raises:
         InputError: The settings cannot be used.
+        InputTypeError: An argument has the wrong type.
         PolicyError: The policy cannot be used.
     """
-    source = find_config() if config is None else config
-    if source is None:
-        policy = parse_policy(read_agent_policy(), "agent_policy.yaml")
-        gate = Gate(policy, open_store(_DEFAULT_STORE))
-    else:
-        gate = open_gate(source if isinstance(source, Config) else load_config(source))
+    chosen = _read_config(config)
+    if policy is not None and not isinstance(policy, Policy):
+        chosen = msgspec.structs.replace(chosen, policy=_path_text("policy", "a `Policy`", policy))
+        policy = None
+    if store is not _FROM_SETTINGS:
+        no_path = store is None or isinstance(store, Store)
+        path = "" if no_path else _path_text("store", "a `Store`, None", store)
+        chosen = msgspec.structs.replace(chosen, store=path)
+    own_store = store if isinstance(store, Store) else None
+    gate = open_gate(chosen, policy=policy, store=own_store)
     try:
         return Enforcer(gate, **settings)
     except BaseException:
@@ -572,6 +587,27 @@ def open_enforcer(config: Config | Path | str | None = None, **settings: Any) ->
         raise
 
 
+def _read_config(config: Config | Path | str | None) -> Config:
+    """Return the settings that the argument names, or else the default ones."""
+    source = find_config() if config is None else config
+    if source is None:
+        return default_config()
+    if isinstance(source, Config):
+        return source
+    path = _path_text("config", "a `Config`", source)
+    if path.endswith((".yaml", ".yml")):
+        problem, help_text = "config is a settings file, and this is YAML", f"policy={path!r}"
+        raise InputError(problem, where=path, help=f"a policy goes into `{help_text}`")
+    return load_config(path)
+
+
+def _path_text(name: str, expected: str, path: object) -> str:
+    """Return the path that an argument names."""
+    if not isinstance(path, Path | str):
+        raise InputTypeError.wrong_type(name, f"{expected} or a path", path)
+    return str(path)
+
+
 def read_agent_policy() -> str:
     """Return the text of the default policy for agents."""
-    return (files("demur.enforce") / "agent_policy.yaml").read_text(encoding="utf-8")
+    return AGENT_POLICY.read_text(encoding="utf-8")

@@ -24,8 +24,8 @@ from demur.memory.recall import MemorySettings
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
-from demur.policy.loader import load_policy
-from demur.policy.policy import Mode
+from demur.policy.loader import AGENT_POLICY, load_policy
+from demur.policy.policy import Mode, Policy
 from demur.source.item import did_you_mean
 from demur.store.opening import DryRunStore, open_store
 from demur.store.spool import Spool
@@ -33,6 +33,7 @@ from demur.store.sqlite import MEMORY
 from demur.store.store import Store
 
 CONFIG_NAME = "demur.toml"
+STORE_NAME = "demur.db"
 _VARIABLE = "DEMUR_CONFIG"
 _SQLITE = "sqlite:///"
 _UNKNOWN_FIELD = re.compile(r"unknown field `(\w+)`")
@@ -47,7 +48,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     policy: str = "policy.yaml"
-    store: str = "demur.db"
+    store: str = STORE_NAME
     durability: Literal["full", "normal"] = "full"
     deadline_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
     mode: Mode | None = None
@@ -71,6 +72,17 @@ def find_config(environment: Mapping[str, str] | None = None) -> Path | None:
     return here if here.is_file() else None
 
 
+def find_settings() -> Path | None:
+    """Return the settings file, or else the store in the working directory, for `load_config`."""
+    found, store = find_config(), Path(STORE_NAME)
+    return store if found is None and store.is_file() else found
+
+
+def default_config(store: Path | str = STORE_NAME) -> Config:
+    """Return the settings without a settings file: the policy for agents, and a store."""
+    return Config(policy=str(AGENT_POLICY), store=str(store))
+
+
 def load_config(path: Path | str) -> Config:
     """Return the settings in a file; its paths are relative to the file.
 
@@ -78,6 +90,8 @@ def load_config(path: Path | str) -> Config:
         InputError: It cannot be read, or a setting is unknown or cannot be used.
     """
     where = str(path)
+    if where.endswith(".db") and Path(path).is_file():
+        return default_config(path)
     try:
         raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         config = msgspec.convert({**raw, **_read_memory_setting(raw, where)}, Config)
@@ -144,8 +158,18 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
     )
 
 
-def open_gate(config: Config, *, sinks: tuple[Sink, ...] = (), **more: Any) -> Gate:
-    """Return the gate that the settings describe. Close it when done."""
+def open_gate(
+    config: Config,
+    *,
+    policy: Policy | None = None,
+    store: Store | None = None,
+    sinks: tuple[Sink, ...] = (),
+    **more: Any,
+) -> Gate:
+    """Return the gate that the settings describe. Close it when done.
+
+    `policy` and `store` replace those of the settings.
+    """
     registry = default_registry(*config.registries)
     settings: dict[str, Any] = {
         "registry": registry,
@@ -159,11 +183,11 @@ def open_gate(config: Config, *, sinks: tuple[Sink, ...] = (), **more: Any) -> G
         "spool": open_configured_spool(config),
         **more,
     }
-    policy = load_policy(config.policy, registry=registry)
+    chosen = load_policy(config.policy, registry=registry) if policy is None else policy
     # Open the store last, so that nothing stays open if a setting is wrong.
     store = open_configured_store(config)
     try:
-        return Gate(policy, store, **settings)
+        return Gate(chosen, store, **settings)
     except BaseException:
         if store is not None:
             store.close()
@@ -255,7 +279,9 @@ def cached_gate(config: Config | Path | str | None = None) -> Gate:
     """Return the cached gate of some settings; it is reopened when one of its files changes."""
     path = find_config() if config is None else config
     if path is None:
-        help_text = f"`demur init` makes a {CONFIG_NAME}, or pass `config=Config(policy=...)`"
+        help_text = (
+            f"`demur init --agent` makes a {CONFIG_NAME}; or pass `config=Config(policy=...)`"
+        )
         raise InputError("no settings found", help=help_text)
     settings = path if isinstance(path, Config) else _load_cached(str(path), _file_state(str(path)))
     key = msgspec.json.encode(settings, order="deterministic")

@@ -95,6 +95,7 @@ class Gate:
         clock: Clock = system_clock,
         entropy: Entropy = system_entropy,
     ) -> None:
+        _check_types(policy, store)
         self.registry = default_registry() if registry is None else registry
         self.policy = policy
         self.store = store
@@ -431,6 +432,16 @@ class Gate:
             except Exception:  # noqa: BLE001 - a sink may raise anything
                 _log.exception("a sink failed for decision %s", record.decision_id)
         return record
+
+
+def _check_types(policy: object, store: object) -> None:
+    """Refuse a path where a gate needs the policy or the store itself."""
+    if not isinstance(policy, Policy):
+        help_text = "`load_policy(path)` reads one; `open_enforcer(policy=path)` takes the path"
+        raise InputTypeError.wrong_type("policy", "a `Policy`", policy, help_text)
+    if store is not None and not isinstance(store, Store):
+        help_text = "`open_store(path)` opens one; `open_enforcer(store=path)` takes the path"
+        raise InputTypeError.wrong_type("store", "a `Store` or None", store, help_text)
 
 
 def _engine_input(prepared: PreparedRequest, recall: Recall | None) -> EngineInput:

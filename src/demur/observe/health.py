@@ -26,7 +26,7 @@ from demur.gate.config import (
 )
 from demur.gate.redaction import NO_REDACTION, find_profile
 from demur.policy.lint import lint_policy
-from demur.policy.loader import load_policy
+from demur.policy.loader import AGENT_POLICY, load_policy
 from demur.policy.policy import Mode
 from demur.store.rows import ChainHead
 from demur.store.store import Store
@@ -119,7 +119,11 @@ def check_health(path: Path, config: Config, now: datetime) -> _Checks:
 
 def check_settings(path: Path, config: Config) -> _Checks:
     """Yield checks of the settings and of the files that they name."""
-    yield _ok("settings", str(path))
+    if config.policy == str(AGENT_POLICY):
+        help_text = "`demur init --agent` writes settings and policy as files to change"
+        yield _warning("settings", f"none: the policy for agents decides for {path}", help_text)
+    else:
+        yield _ok("settings", str(path))
     yield from _report_checks("registry", _check_registry(config))
     yield from _report_checks("redaction", _check_redaction(config))
     yield from _report_checks("keys", _check_keys(config))

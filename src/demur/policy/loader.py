@@ -26,6 +26,8 @@ from demur.source.reading import read_source, read_text
 from demur.source.schema import JsonSchema, load_schema
 
 SCHEMA_VERSION = "policy.v1"
+# The policy without a settings file: guards decide, and there is no rule.
+AGENT_POLICY = Path(__file__).with_name("agent_policy.yaml")
 _SCHEMA = load_schema(__file__, SCHEMA_VERSION)
 _PART_FIELDS = {name: part.get("properties", {}) for name, part in _SCHEMA["$defs"].items()}
 _STAGE_VERDICTS = {

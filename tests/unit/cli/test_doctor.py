@@ -42,12 +42,13 @@ def test_a_fresh_folder_is_well() -> None:
 
 def test_without_settings_there_is_a_problem_and_help() -> None:
     Path("demur.toml").unlink()
+    Path("demur.db").unlink()
     ran = demur("doctor")
 
     assert ran.status == 1
     assert ran.out.startswith(
-        "problem  settings   there is no demur.toml in this folder\n"
-        "  help: create one with `demur init`"
+        "problem  settings   there is no demur.toml and no demur.db in this folder\n"
+        "  help: `demur init --agent` makes them"
     )
     assert ran.out.endswith("\n1 problem\n")
 

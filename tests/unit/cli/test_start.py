@@ -7,7 +7,9 @@ from support.command_line import demur
 from support.support_desk import LARGE, RISKY, SMALL, UNCLEAR
 
 from demur.cli.start import list_agent_templates, list_templates
-from demur.enforce.enforcer import open_enforcer
+from demur.enforce.enforcer import open_enforcer, read_agent_policy
+from demur.policy.loader import parse_policy
+from demur.policy.policy import describe_condition
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +103,60 @@ def test_an_agent_begins_with_a_policy_of_its_own() -> None:
     assert (ran.status, ran.err) == (0, "")
     assert all(Path(template.path).is_file() for template in list_agent_templates())
     assert not Path("samples").exists()
-    assert (table.status, table.out) == (0, "6 passed, 0 failed\n")
+    assert (table.status, table.out) == (0, "8 passed, 0 failed\n")
+    lint = demur("policy", "lint", "policy.yaml")
+    assert lint.out.count("warning[") == lint.out.count("warning[default-allow]") == 1
     with open_enforcer() as enforcer:
         assert enforcer.check_prompt("Hello").allowed
     assert demur("explain", "last").status == 0
+
+
+def use_agent() -> None:
+    """Do what the README's example does: guard a few calls without any settings."""
+    with open_enforcer() as enforcer:
+        assert enforcer.check_tool_call("refund", {"amount": 900}).allowed
+        assert not enforcer.check_tool_call("bash", {"command": "rm -rf /"}).allowed
+
+
+@pytest.mark.parametrize("options", [[], ["--agent"], ["--force"]])
+def test_init_in_a_folder_with_a_store_keeps_what_the_agent_had(options: list[str]) -> None:
+    use_agent()
+    ran = demur("init", *options)
+
+    assert (ran.status, ran.err) == (0, "")
+    assert "  demur.db     the store, unchanged\n" in ran.out
+    assert Path("policy.yaml").read_text(encoding="utf-8") == read_agent_policy()
+    assert not Path("samples").exists()
+    use_agent()
+    with open_enforcer() as enforcer:
+        assert enforcer.check_tool_call("ls", {}).allowed
+        assert enforcer.check_tool_call("send_email", {"to": "a@example.com"}).allowed
+    assert len(demur("show", "--json").out.splitlines()) == 6
+    assert demur("doctor").status == 0
+
+
+def test_init_keeps_the_policy_that_is_there_with_a_store() -> None:
+    use_agent()
+    Path("policy.yaml").write_text("mine", encoding="utf-8")
+    ran = demur("init", "--agent")
+
+    assert "  policy.yaml  the policy, unchanged\n" in ran.out
+    assert Path("policy.yaml").read_text(encoding="utf-8") == "mine"
+
+
+def test_init_names_the_policy_of_a_store_that_another_one_decided() -> None:
+    demur("init", "desk")
+    demur("decide", f"desk/{SMALL}", "--config", "desk/demur.toml")
+    Path("desk/demur.db").rename("demur.db")
+    ran = demur("init")
+
+    assert "note: the policy `support-desk 1.0.0` made the newest decision" in ran.out
+
+
+def test_the_example_policy_adds_rules_to_the_policy_for_agents_and_nothing_else() -> None:
+    example = next(t.text for t in list_agent_templates() if t.path == "policy.yaml")
+    bare, full = parse_policy(read_agent_policy()), parse_policy(example)
+
+    assert (bare.policy_id, bare.default, bare.mode) == (full.policy_id, full.default, full.mode)
+    assert bare.rules == ()
+    assert all("action.type" in describe_condition(rule.condition) for rule in full.rules)

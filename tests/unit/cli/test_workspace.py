@@ -9,6 +9,7 @@ from demur.cli.workspace import (
     open_existing_gate,
     open_existing_store,
 )
+from demur.enforce.enforcer import open_enforcer
 from demur.errors import InputError
 from demur.gate.config import Config, database_path
 
@@ -28,8 +29,8 @@ def test_the_settings_can_be_named_by_option_or_environment(
     by_environment = demur("decide", samples[1])
 
     assert missing.err == (
-        "error: there is no demur.toml in this folder\n"
-        "  help: create one with `demur init`, or name yours with --config or DEMUR_CONFIG\n"
+        "error: there is no demur.toml and no demur.db in this folder\n"
+        "  help: `demur init --agent` makes them, or name yours with --config or DEMUR_CONFIG\n"
     )
     assert (missing.status, by_option.status, by_environment.status) == (1, 0, 3)
     assert "2 decisions" in demur("show").out
@@ -117,3 +118,62 @@ def test_settings_that_cannot_be_used_are_not_passed_over(workspace: Path) -> No
 
     with pytest.raises(InputError):
         configured_registries()
+
+
+@pytest.fixture
+def bare_store(workspace: Path) -> Path:
+    """Return the store of an agent that has no settings, alone in the working directory."""
+    for path in ("demur.toml", "demur.db", "policy.yaml"):
+        (workspace / path).unlink()
+    with open_enforcer() as enforcer:
+        assert enforcer.check_prompt("Hello").allowed
+        assert not enforcer.check_tool_call("bash", {"command": "rm -rf /"}).allowed
+    return Path("demur.db")
+
+
+@pytest.mark.usefixtures("bare_store")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["show"],
+        ["show", "last"],
+        ["explain", "last"],
+        ["export", "last", "--pack", "--out", "d.zip"],
+        ["audit", "verify"],
+        ["audit", "heads"],
+        ["alerts", "check"],
+        ["doctor"],
+    ],
+)
+def test_commands_read_a_bare_store(command: list[str]) -> None:
+    ran = demur(*command)
+
+    assert (ran.status, ran.err) == (0, "")
+
+
+@pytest.mark.usefixtures("bare_store")
+def test_a_decision_of_a_bare_store_can_be_replayed() -> None:
+    demur("export", "last", "--pack", "--out", "d.zip")
+
+    assert demur("replay", "d.zip").status == 0
+
+
+@pytest.mark.usefixtures("bare_store")
+def test_deciding_without_settings_says_by_which_policy() -> None:
+    Path("request.json").write_text('{"action": {"type": "search"}}', encoding="utf-8")
+    ran = demur("decide", "request.json")
+
+    assert ran.status == 0
+    assert ran.err == (
+        "note: no demur.toml: the policy for agents applies; "
+        "`demur init --agent` writes it to policy.yaml\n"
+    )
+
+
+@pytest.mark.usefixtures("bare_store")
+def test_doctor_agrees_with_a_bare_store_and_says_how_to_change_its_policy() -> None:
+    ran = demur("doctor")
+
+    assert "warning  settings   none: the policy for agents decides for demur.db\n" in ran.out
+    assert "`demur init --agent` writes settings and policy as files to change" in ran.out
+    assert "rights     the store and the keys are closed to other users" in ran.out

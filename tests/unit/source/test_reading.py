@@ -236,7 +236,7 @@ def test_a_file_is_read_from_wherever_it_lies(tmp_path: Path) -> None:
     path.write_text("é", encoding="utf-8")
 
     assert read_text(path, "policy") == read_text(str(path), "policy") == "é"
-    assert "schema_version" in read_text(files("demur.enforce") / "agent_policy.yaml", "policy")
+    assert "schema_version" in read_text(files("demur.policy") / "agent_policy.yaml", "policy")
 
 
 def test_a_file_that_cannot_be_read_says_what_it_would_have_been(tmp_path: Path) -> None:
