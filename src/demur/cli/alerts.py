@@ -240,7 +240,7 @@ def run_alerts_list(args: Namespace) -> int:
                 plain[name] = format_period(plain[name]) if plain[name] else None
             plain["for"] = plain.pop("hold")
             plain["of"] = plain.pop("whole")
-            plain["selector"] = None if one.selector is None else dict([one.selector])
+            plain["selector"] = one.selector and {one.selector.field: one.selector.value}
             del plain["where"]
             print(json.dumps(plain, ensure_ascii=False))
     else:
@@ -252,7 +252,7 @@ def run_alerts_list(args: Namespace) -> int:
 def describe_condition(rule: AlertRule) -> str:
     """Return the condition of a rule in one line."""
     window = f"in {format_period(rule.window)}"
-    what = "" if rule.selector is None else rule.selector.value
+    what = "" if rule.selector is None else rule.selector.label
     hold = f" for {format_period(rule.hold)}" if rule.hold else ""
     if rule.kind is AlertKind.COUNT:
         return f"{what} > {rule.limit_text} {window}{hold}"

@@ -20,9 +20,11 @@ from demur.triage.inputs import follow_logs, plan_work
 from demur.triage.report import (
     GROUPINGS,
     TriageLimit,
+    count_code_surfaces,
     counts_csv,
     counts_json,
     group_counts,
+    largest_groups,
     unknown_codes,
 )
 from demur.triage.run import ProgressBar, format_size, triage_logs
@@ -157,6 +159,8 @@ def _format_counts(
         facts.append(f"{_count_noun(counts.cut, 'line')} too long to be read completely")
     if counts.undated:
         facts.append(f"{_count_noun(counts.undated, 'refusal')} without a time left out")
+    if "surface" in args.by and (implied := count_code_surfaces(counts, registry)):
+        facts.append(f"{implied} with the only surface of their code")
     if counts.unread:
         facts.append(f"{len(counts.unread)} not read or not to the end")
     return "\n".join([*_format_tables(counts, args, registry), "; ".join(facts)]) + "\n"
@@ -167,7 +171,7 @@ def _format_tables(counts: RefusalCounts, args: Namespace, registry: Registry) -
     found = group_counts(counts, args.by, registry)
     by_code = tuple(args.by) == ("code",)
     rows = []
-    for group in found[: args.top]:
+    for group in largest_groups(found, args.top):
         entry = registry.get(group.names[0]) if by_code else None
         names = [*group.names, *([str(entry and entry.refusal_class)] if by_code else [])]
         numbers = [str(group.canonical), str(group.legacy), str(group.total_count)]

@@ -361,6 +361,16 @@ class Registry:
         """Return the entries whose parent is `code`."""
         return tuple(entry for entry in self if entry.parent == code)
 
+    def top_ancestor(self, code: str) -> str:
+        """Return the code at the top above `code`: itself if it has no parent or is unknown."""
+        entry = self._entries.get(code)
+        return code if entry is None or entry.parent is None else self.top_ancestor(entry.parent)
+
+    def descendants(self, code: str) -> tuple[str, ...]:
+        """Return `code` and every code below it."""
+        below = (one for child in self.children(code) for one in self.descendants(child.code))
+        return (code, *below)
+
 
 def _content_key(document: RegistryDocument) -> str:
     """Return a key that ignores the file name and the order of entries and keys."""

@@ -1,4 +1,4 @@
-"""Counts grouped by code, class, surface, time, file or kind, and limits that fail a run.
+"""Counts grouped by code, class, family, surface, time, file or kind, and limits that fail a run.
 
 A limit is written like `RCE_RISK>0`, `unknown>0` or `RATE_LIMIT>10%`.
 """
@@ -37,10 +37,28 @@ def _class_name(key: CountKey, registry: Registry) -> str:
     return NO_CLASS if entry is None else str(entry.refusal_class or NO_CLASS)
 
 
+def _surface_name(key: CountKey, registry: Registry) -> str:
+    """Return the surface of a refusal, or the only surface of its code."""
+    return _code_surface(key, registry) or key.surface
+
+
+def _code_surface(key: CountKey, registry: Registry) -> str | None:
+    """Return the only surface of the code of a refusal that carries none, or None."""
+    entry = registry.get(key.code) if key.surface == UNKNOWN else None
+    return str(entry.surfaces[0]) if entry is not None and len(entry.surfaces) == 1 else None
+
+
+def _family_name(key: CountKey, registry: Registry) -> str:
+    entry = registry.get(key.code)
+    return NO_CLASS if entry is None else entry.family
+
+
 GROUPINGS: Mapping[str, Callable[[CountKey, Registry], str]] = {
     "code": lambda key, _: key.code,
     "class": _class_name,
-    "surface": lambda key, _: key.surface,
+    "family": _family_name,
+    "parent": lambda key, registry: registry.top_ancestor(key.code),
+    "surface": _surface_name,
     "hour": lambda key, _: key.hour or UNKNOWN,
     "day": lambda key, _: key.hour if key.hour == UNKNOWN else key.hour[:10] or UNKNOWN,
     "file": lambda key, _: key.file,
@@ -67,6 +85,21 @@ def group_counts(
     return sorted(found, key=lambda one: (one.names if timed else (), -one.total_count, one.names))
 
 
+def largest_groups(groups: Sequence[RefusalGroup], top: int | None) -> list[RefusalGroup]:
+    """Return the `top` largest groups in the order that they have."""
+    ranked = sorted(range(len(groups)), key=lambda index: -groups[index].total_count)
+    return [groups[index] for index in sorted(ranked[:top])]
+
+
+def count_code_surfaces(counts: RefusalCounts, registry: Registry) -> int:
+    """Return how many refusals have only the surface that their code implies."""
+    return sum(
+        number
+        for key, number in counts.rows.items()
+        if key.kind in {CANONICAL, LEGACY} and _code_surface(key, registry) is not None
+    )
+
+
 def unknown_codes(counts: RefusalCounts, kind: str = UNKNOWN) -> list[tuple[str, int]]:
     """Return the unknown codes (or the codes of another kind), most frequent first."""
     numbers: dict[str, int] = {}
@@ -88,8 +121,9 @@ def counts_json(
         "legacy": counts.count_kinds(LEGACY),
         "unknown": counts.count_kinds(UNKNOWN),
         "quoted": counts.count_kinds(QUOTED),
-        "groups": [_group_json(group, group_by) for group in found[:top]],
+        "groups": [_group_json(group, group_by) for group in largest_groups(found, top)],
         "more_groups": len(found) - len(found[:top]),
+        "surfaces_of_codes": count_code_surfaces(counts, registry),
         "unknown_codes": [
             {"code": code, "number": number} for code, number in unknown_codes(counts)[:top]
         ],
@@ -119,7 +153,7 @@ def counts_csv(
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*group_by, "canonical", "legacy", "total", "share"])
-    for group in group_counts(counts, group_by, registry)[:top]:
+    for group in largest_groups(group_counts(counts, group_by, registry), top):
         names = [_escape_cell(name) for name in group.names]
         numbers = (group.canonical, group.legacy, group.total_count, f"{group.share:.6f}")
         writer.writerow([*names, *numbers])
@@ -151,17 +185,17 @@ class TriageLimit(NamedTuple):
         """Return the limit written in a text.
 
         Raises:
-            InputError: It is not a limit, or names no known code, class or kind.
+            InputError: It is not a limit, or names no known code, class, family or kind.
         """
         found = _LIMIT_PATTERN.fullmatch(text)
         if found is None:
             raise InputError(f"`{text}` is not a limit", help=_LIMIT_HELP)
         name = found["name"]
-        named = {*KINDS, _TOTAL, *RefusalClass}
+        named = {*KINDS, _TOTAL, *RefusalClass, *(entry.family for entry in registry)}
         if name not in named and name not in registry:
             known = [*(entry.code for entry in registry), *named]
             kinds = ", ".join((*KINDS, _TOTAL))
-            problem = f"`{name}` is neither a code nor a class nor one of {kinds}"
+            problem = f"`{name}` is neither a code nor a class nor a family nor one of {kinds}"
             raise InputError(problem, help=did_you_mean(name, known))
         return cls(name, found["sign"] == ">=", float(found["limit"]), bool(found["per"]))
 
@@ -192,4 +226,5 @@ class TriageLimit(NamedTuple):
         if kind not in {CANONICAL, LEGACY}:
             return False
         entry = registry.get(code)
-        return self.name in {_TOTAL, code, (None if entry is None else entry.refusal_class)}
+        groups = set() if entry is None else {entry.refusal_class, entry.family}
+        return self.name in {_TOTAL, code, *groups}

@@ -84,6 +84,31 @@ def test_groups_can_be_cut_to_the_largest(log: Path) -> None:
     assert "and 1 more" in ran.out
 
 
+def test_the_largest_groups_are_shown_also_by_time() -> None:
+    lines = (
+        b"2026-11-15T14:00:00Z too many requests\n" + b"2026-11-16T14:00:00Z loop detected\n" * 2
+    )
+    ran = triage("-", "--by", "day,code", "--top", 1, stdin=lines)
+
+    assert "2026-11-16" in ran.out
+    assert "2026-11-15" not in ran.out
+
+
+def test_a_surface_that_comes_from_the_code_is_said_so() -> None:
+    ran = triage("-", "--by", "surface", stdin=b"REFUSED: LOOP_DETECTED: a\nREFUSED: RCE_RISK: b\n")
+
+    assert ran.out.splitlines()[1].split()[0] == "tool_loop"
+    assert ran.out.splitlines()[2].split()[0] == "unknown"
+    assert "1 with the only surface of their code" in ran.out
+
+
+def test_codes_are_rolled_up_by_parent_and_family() -> None:
+    log = b"REFUSED: CONTENT_CBRN: a\nREFUSED: CONTENT_HATE: b\n"
+
+    assert "CONTENT_OTHER" in triage("-", "--by", "parent", stdin=log).out
+    assert "content" in triage("-", "--by", "family", stdin=log).out
+
+
 def test_csv_and_json_hold_the_same_numbers(log: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(triage(log, "--csv", "--by", "day").out)))
     groups = json.loads(triage(log, "--json", "--by", "day").out)["groups"]

@@ -5,7 +5,14 @@ import pytest
 from demur.codes.registry import Registry
 from demur.errors import InputError
 from demur.triage.counts import CountKey, LineSample, RefusalCounts
-from demur.triage.report import TriageLimit, counts_csv, counts_json, group_counts, unknown_codes
+from demur.triage.report import (
+    TriageLimit,
+    counts_csv,
+    counts_json,
+    group_counts,
+    largest_groups,
+    unknown_codes,
+)
 from demur.triage.run import ProgressBar, format_size
 
 COUNTS = RefusalCounts(
@@ -25,6 +32,8 @@ COUNTS = RefusalCounts(
     [
         ("code", [("RATE_LIMIT", 6), ("RCE_RISK", 4)]),
         ("class", [("WORKFLOW_BLOCK", 6), ("HARD_BLOCK", 4)]),
+        ("family", [("guard", 10)]),
+        ("parent", [("RATE_LIMIT", 6), ("POLICY_VIOLATION", 4)]),
         ("surface", [("unknown", 7), ("tool_call", 3)]),
         ("hour", [("2026-11-15T14", 3), ("2026-11-15T15", 1), ("unknown", 6)]),
         ("day", [("2026-11-15", 4), ("unknown", 6)]),
@@ -46,6 +55,49 @@ def test_groups_can_be_of_several(core: Registry) -> None:
         ("2026-11-15", "RCE_RISK"),
         ("unknown", "RATE_LIMIT"),
     ]
+
+
+def test_a_plain_line_has_the_only_surface_of_its_code(core: Registry) -> None:
+    rows = {
+        CountKey("LOOP_DETECTED", "canonical"): 2,
+        CountKey("LOOP_DETECTED", "legacy", "runtime"): 1,
+        CountKey("RCE_RISK", "canonical"): 4,
+        CountKey("LOOP_DETECTED", "quoted"): 9,
+    }
+    counts = RefusalCounts(rows=rows)
+
+    assert [
+        (group.names[0], group.total_count) for group in group_counts(counts, ["surface"], core)
+    ] == [("unknown", 4), ("tool_loop", 2), ("runtime", 1)]
+    assert counts_json(counts, ["surface"], core)["surfaces_of_codes"] == 2
+
+
+def test_all_codes_below_one_are_rolled_up_into_it(core: Registry) -> None:
+    codes = ("CONTENT_OTHER", "CONTENT_SEXUAL", "CONTENT_CSAE", "CONTENT_CBRN", "RATE_LIMIT")
+    counts = RefusalCounts(rows={CountKey(code, "canonical"): 1 for code in codes})
+
+    for by, names in (
+        ("parent", ["CONTENT_OTHER", "RATE_LIMIT"]),
+        ("family", ["content", "guard"]),
+    ):
+        groups = group_counts(counts, [by], core)
+        assert [(group.names[0], group.total_count) for group in groups] == [
+            (names[0], 4),
+            (names[1], 1),
+        ]
+
+
+def test_the_largest_groups_are_kept_in_order_of_time(core: Registry) -> None:
+    rows = {CountKey("RCE_RISK", "legacy", hour=f"2026-11-1{day}T09"): day for day in (1, 3, 2, 5)}
+    found = group_counts(RefusalCounts(rows=rows), ["day"], core)
+
+    assert [group.total_count for group in found] == [1, 2, 3, 5]
+    assert [group.total_count for group in largest_groups(found, 2)] == [3, 5]
+    assert largest_groups(found, None) == found
+    assert [
+        row["total"]
+        for row in counts_json(RefusalCounts(rows=rows), ["day"], core, top=1)["groups"]
+    ] == [5]
 
 
 def test_a_code_without_a_class_has_none(core: Registry) -> None:
@@ -93,6 +145,8 @@ def test_other_kinds_can_be_listed() -> None:
         ("RCE_RISK>39.9%", True),
         ("RCE_RISK>40%", False),
         ("HARD_BLOCK>3", True),
+        ("guard>9", True),
+        ("content>0", False),
         ("unknown>1", True),
         ("quoted>5", False),
         ("legacy>=7", True),

@@ -32,6 +32,8 @@ class DecisionCounts(NamedTuple):
 
     def count_selected(self, selector: DecisionSelector) -> int | None:
         """Return the number of decisions that a selector matches, or None if unknown."""
+        if selector.codes:
+            return sum(self.codes.get(code, 0) for code in selector.codes)
         counts = {
             SelectorField.CODE: self.codes,
             SelectorField.CLASS: self.classes,

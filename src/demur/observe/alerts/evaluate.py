@@ -169,7 +169,7 @@ def _last(rule: AlertRule) -> str:
 
 def _result(rule: AlertRule, value: float | None, message: str, *, firing: bool) -> _Result:
     state = AlertState.FIRING if firing else AlertState.QUIET
-    return _Result(state, value, f"{_rule_selector(rule).value}: {message}")
+    return _Result(state, value, f"{_rule_selector(rule).label}: {message}")
 
 
 def _unjudged_result(counts: DecisionCounts, number: int | None) -> _Result:

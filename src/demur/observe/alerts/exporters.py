@@ -4,6 +4,7 @@ Datadog's check drops `_total`, adds `.count` and lowercases tags. A monitor can
 minimum number of decisions that a share needs, so its message does.
 """
 
+import re
 from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any
@@ -95,6 +96,9 @@ def _minimum_conditions(rule: AlertRule) -> list[str]:
 
 def _selected_increase(rule: AlertRule, window: str) -> str:
     assert rule.selector is not None
+    if rule.selector.codes:
+        codes = "|".join(map(re.escape, rule.selector.codes)).replace("\\", "\\\\")
+        return _counter_increase(f'demur_reasons_total{{code=~"{codes}"}}', window)
     metric, label = _PROMETHEUS_SELECTORS[rule.selector.field]
     return _counter_increase(f'{metric}{{{label}="{rule.selector.value}"}}', window)
 
@@ -195,6 +199,9 @@ def _monitor_query(rule: AlertRule) -> tuple[str, float]:
 
 def _selected_count(rule: AlertRule) -> str:
     assert rule.selector is not None
+    if rule.selector.codes:
+        codes = ",".join(rule.selector.codes).lower()
+        return f"sum:demur.reasons.count{{code IN ({codes})}}.as_count()"
     metric, tag = _DATADOG_SELECTORS[rule.selector.field]
     return f"sum:{metric}{{{tag}:{rule.selector.value.lower()}}}.as_count()"
 

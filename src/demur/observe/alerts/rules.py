@@ -17,7 +17,7 @@ from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, Effect, RefusalClass, Severity, Verdict
 from demur.errors import ManyProblemsError
-from demur.source.item import SourceItem
+from demur.source.item import SourceItem, did_you_mean
 from demur.source.reading import read_source, read_text
 from demur.source.schema import load_schema
 
@@ -35,6 +35,8 @@ class SelectorField(StrEnum):
     """The field by which decisions are selected."""
 
     CODE = "code"
+    PARENT = "parent"
+    FAMILY = "family"
     CLASS = "class"
     VERDICT = "verdict"
     OUTPUT = "output"
@@ -48,10 +50,22 @@ class ShareWhole(StrEnum):
 
 
 class DecisionSelector(NamedTuple):
-    """The decisions that a rule counts."""
+    """The decisions that a rule counts.
+
+    For a parent or a family, `codes` are the codes that it stands for. A decision with two of
+    them counts twice, as it has two reasons.
+    """
 
     field: SelectorField
     value: str
+    codes: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The selector in a few words."""
+        if self.field is SelectorField.PARENT:
+            return f"{self.value} and below"
+        return f"family {self.value}" if self.field is SelectorField.FAMILY else self.value
 
 
 class AlertRule(NamedTuple):
@@ -234,14 +248,28 @@ def _read_selector(rule: SourceItem, registry: Registry) -> DecisionSelector | N
         rule.report(problem, f"use one of {', '.join(SelectorField)}")
         return None
     field = named[0]
-    if field is SelectorField.CODE:
-        code = rule.require_text(SelectorField.CODE)
-        entry = rule.value["code"].look_up(registry.__getitem__) if code else None
+    if field in {SelectorField.CODE, SelectorField.PARENT}:
+        code = rule.require_text(field)
+        entry = rule.value[field].look_up(registry.__getitem__) if code else None
         if entry is not None and entry.effect is not Effect.REFUSE:
-            rule.value["code"].report(f"`{code}` refuses nothing")
-        return DecisionSelector(field, code)
+            rule.value[field].report(f"`{code}` refuses nothing")
+        below = registry.descendants(code) if field is SelectorField.PARENT else ()
+        return DecisionSelector(field, code, below)
+    if field is SelectorField.FAMILY:
+        return _read_family(rule, registry)
     word = rule.require_word(field, _FIELD_WORDS[field])
     return None if word is None else DecisionSelector(field, str(word))
+
+
+def _read_family(rule: SourceItem, registry: Registry) -> DecisionSelector:
+    family = rule.require_text(SelectorField.FAMILY)
+    refusing = [entry for entry in registry if entry.effect is Effect.REFUSE]
+    known = sorted({entry.family for entry in refusing})
+    if family and family not in known:
+        help_text = did_you_mean(family, known) or f"one of {', '.join(known)}"
+        rule.value["family"].report(f"unknown family `{family}`", help_text)
+    codes = tuple(str(entry.code) for entry in refusing if entry.family == family)
+    return DecisionSelector(SelectorField.FAMILY, family, codes)
 
 
 def _read_period(rule: SourceItem, key: str, *, needed: bool = False) -> timedelta:

@@ -25,6 +25,8 @@ A = DecisionCounts(
 def test_a_selector_chooses_by_its_field() -> None:
     assert A.count_selected(DecisionSelector(SelectorField.CODE, "RCE_RISK")) == 1
     assert A.count_selected(DecisionSelector(SelectorField.CODE, "SECRET_LEAK")) == 0
+    both = DecisionSelector(SelectorField.FAMILY, "guard", ("RCE_RISK", "SECRET_LEAK"))
+    assert A._replace(codes={"RCE_RISK": 1, "SECRET_LEAK": 2}).count_selected(both) == 3
     assert A.count_selected(DecisionSelector(SelectorField.CLASS, "HARD_BLOCK")) == 1
     assert A.count_selected(DecisionSelector(SelectorField.VERDICT, "ALLOW")) == 2
     assert A.count_selected(DecisionSelector(SelectorField.OUTPUT, "NEED_CONTEXT")) == 1

@@ -38,6 +38,9 @@ needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not in
 DENY = DecisionSelector(SelectorField.VERDICT, "DENY")
 HARD = DecisionSelector(SelectorField.CLASS, "HARD_BLOCK")
 CONTEXT = DecisionSelector(SelectorField.OUTPUT, "NEED_CONTEXT")
+BELOW = DecisionSelector(
+    SelectorField.PARENT, "CONTENT_SEXUAL", ("CONTENT_SEXUAL", "acme.com/SPICY")
+)
 EVERY = (
     count_rule("COUNT", threshold=50),
     count_rule("BY_CLASS", threshold=1234567, selector=HARD),
@@ -45,6 +48,7 @@ EVERY = (
     count_rule("OF_REFUSALS", kind=AlertKind.SHARE, threshold=10, whole=ShareWhole.REFUSALS),
     count_rule("CHANGE", kind=AlertKind.RATE_CHANGE, threshold=2, minimum=20, selector=DENY),
     count_rule("UNKNOWN", kind=AlertKind.NEW_UNKNOWN_CODE, selector=None),
+    count_rule("BELOW", threshold=5, selector=BELOW),
     count_rule(
         "HELD",
         hold=timedelta(minutes=10),
@@ -64,6 +68,15 @@ def promtool(*words: str) -> str:
 def written(rules: tuple[AlertRule, ...]) -> dict[str, Any]:
     [group] = yaml.safe_load(prometheus_rules(rules))["groups"]
     return {rule["alert"]: rule for rule in group["rules"]}
+
+
+def test_a_rule_over_several_codes_sums_their_series() -> None:
+    rule = count_rule("BELOW", threshold=5, selector=BELOW)
+    [monitor] = datadog_monitors([rule])
+
+    codes = "CONTENT_SEXUAL|acme\\\\.com/SPICY"
+    assert rule_condition(rule) == f'sum(increase(demur_reasons_total{{code=~"{codes}"}}[1h])) > 5'
+    assert "{code IN (content_sexual,acme.com/spicy)}" in monitor["query"]
 
 
 def test_expressions_hold_the_numbers_of_the_rules() -> None:

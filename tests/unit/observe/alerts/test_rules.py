@@ -108,6 +108,38 @@ def test_every_field_of_a_rule_is_read() -> None:
     assert (one.hold, one.cooldown) == (timedelta(minutes=10), timedelta(days=1))
 
 
+def test_a_rule_can_watch_a_code_with_all_below_it_or_a_family(
+    acme: Callable[..., RegistryDocument],
+) -> None:
+    own = acme({"code": "acme.com/SPICY", "parent": "CONTENT_SEXUAL"})
+    registry = Registry(read_document(CORE_PATH), [own])
+
+    [below] = parse_rules(
+        rule(COUNT.replace("code: RCE_RISK", "parent: CONTENT_SEXUAL")), registry=registry
+    ).rules
+    [family] = parse_rules(
+        rule(COUNT.replace("code: RCE_RISK", "family: content")), registry=registry
+    ).rules
+
+    assert below.selector == DecisionSelector(
+        SelectorField.PARENT, "CONTENT_SEXUAL", ("CONTENT_SEXUAL", "CONTENT_CSAE", "acme.com/SPICY")
+    )
+    assert below.selector.label == "CONTENT_SEXUAL and below"
+    assert family.selector is not None
+    assert {"CONTENT_OTHER", "CONTENT_CBRN", "acme.com/SPICY"} <= set(family.selector.codes)
+    assert "RCE_RISK" not in family.selector.codes
+    assert family.selector.label == "family content"
+
+
+def test_a_family_or_parent_that_nobody_holds_is_an_error_with_a_guess() -> None:
+    [family] = problems(rule(COUNT.replace("code: RCE_RISK", "family: contant")))
+    [parent] = problems(rule(COUNT.replace("code: RCE_RISK", "parent: CONTENT_OTHR")))
+
+    assert "unknown family `contant`" in family
+    assert "did you mean `content`?" in family
+    assert "did you mean `CONTENT_OTHER`?" in parent
+
+
 def test_codes_of_organisations_can_be_watched(acme: Callable[..., RegistryDocument]) -> None:
     registry = Registry(read_document(CORE_PATH), [acme({"code": "acme.com/LATE"})])
     text = rule(COUNT.replace("RCE_RISK", "acme.com/LATE"))
