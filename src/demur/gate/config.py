@@ -185,7 +185,7 @@ def open_gate(
     }
     chosen = load_policy(config.policy, registry=registry) if policy is None else policy
     # Open the store last, so that nothing stays open if a setting is wrong.
-    store = open_configured_store(config)
+    store = open_configured_store(config) if store is None else store
     try:
         return Gate(chosen, store, **settings)
     except BaseException:
