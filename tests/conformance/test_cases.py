@@ -215,7 +215,7 @@ def check_policy(case: Case) -> None:
     gate = Gate(parse_policy(written, registry=CORE), registry=CORE)
     findings = [Finding(code=code, surface=Surface.INPUT) for code in case.get("findings", ())]
 
-    record = gate.decide(case["request"], findings=findings)
+    record = gate.decide(case["request"], findings=findings, signals=case.get("signals"))
 
     got = {**record, "matched_rules": [rule.rule_id for rule in record.matched_rules]}
     want = {name: sorted(v) if name == "reason_codes" else v for name, v in case["want"].items()}

@@ -1,6 +1,7 @@
 """The compiler says what the reference evaluator says, over generated policies and requests."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ FIELDS = [
     "evidence.deep.er",
     "subject.id",
     "request_id",
+    "signals.fraud",
+    "signals.guards.pii.score",
 ]
 OPERATORS = [str(operator) for operator in Operator]
 SCALARS = st.sampled_from([*TEXTS, *NUMBERS, True, False])
@@ -89,8 +92,8 @@ def rules(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> Policy:
-    written = draw(st.lists(rules(), max_size=6))
+def policies(draw: st.DrawFn, adjust: Callable[[Any], Any] = lambda condition: condition) -> Policy:
+    written = [{**rule, "if": adjust(rule["if"])} for rule in draw(st.lists(rules(), max_size=6))]
     raw = {
         "schema_version": "policy.v1",
         "policy_id": "generated",
@@ -100,12 +103,13 @@ def policies(draw: st.DrawFn) -> Policy:
             st.sampled_from([[], [{"code": "SCOPE_MISSING", "reason": "asked elsewhere"}]])
         ),
         "rules": [{"id": f"R{number}", **rule} for number, rule in enumerate(written)],
+        "defaults": {"verdict": "ALLOW"} if adjust is without_presence else {},
     }
     try:
         return parse_policy(json.dumps(raw), registry=CORE)
     except PolicyError as error:
         # The generator knows nothing of contradictions; everything else it writes is sound.
-        assume("can satisfy" not in str(error))
+        assume("can satisfy" not in str(error) and "being missing" not in str(error))
         raise
 
 
@@ -118,6 +122,7 @@ REQUESTS = st.fixed_dictionaries(
     optional={
         "request_id": VALUES,
         "findings": st.just({"codes": ["RCE_RISK"], "count": 9}),
+        "signals": st.just({"fraud": 0}),
         "subject": st.fixed_dictionaries({}, optional={"id": VALUES}) | st.sampled_from([None, 5]),
         "action": st.fixed_dictionaries(
             {},
@@ -144,6 +149,15 @@ REQUESTS = st.fixed_dictionaries(
         ),
     },
 )
+SIGNALS = st.fixed_dictionaries(
+    {},
+    optional={
+        "fraud": VALUES,
+        "guards": st.fixed_dictionaries(
+            {}, optional={"pii": st.fixed_dictionaries({}, optional={"score": VALUES})}
+        ),
+    },
+)
 FINDINGS = st.lists(
     st.builds(
         Finding,
@@ -156,27 +170,29 @@ FINDINGS = st.lists(
 
 
 @settings(max_examples=examples(500))
-@given(policies(), REQUESTS, FINDINGS)
+@given(policies(), REQUESTS, FINDINGS, SIGNALS)
 def test_the_compiler_says_what_the_reference_says(
-    policy: Policy, request: dict[str, Any], findings: list[Finding]
+    policy: Policy, request: dict[str, Any], findings: list[Finding], signals: dict[str, Any]
 ) -> None:
-    check_compiled(policy, request, findings)
+    check_compiled(policy, request, findings, signals)
 
 
 @pytest.mark.slow
 @settings(max_examples=examples(10_000))
-@given(policies(), REQUESTS, FINDINGS)
+@given(policies(), REQUESTS, FINDINGS, SIGNALS)
 def test_the_compiled_policy_agrees_with_the_reference_on_every_evaluation(
-    policy: Policy, request: dict[str, Any], findings: list[Finding]
+    policy: Policy, request: dict[str, Any], findings: list[Finding], signals: dict[str, Any]
 ) -> None:
-    check_compiled(policy, request, findings)
+    check_compiled(policy, request, findings, signals)
 
 
-def check_compiled(policy: Policy, request: dict[str, Any], findings: list[Finding]) -> None:
+def check_compiled(
+    policy: Policy, request: dict[str, Any], findings: list[Finding], signals: dict[str, Any]
+) -> None:
     compiled = CompiledPolicy(policy, registry=CORE)
-    want = reference.evaluate(policy, request, findings, CORE)
+    want = reference.evaluate(policy, request, findings, CORE, signals)
     for _ in range(2):  # the second answer may come from memory
-        got = compiled.evaluate(request, findings)
+        got = compiled.evaluate(request, findings, signals)
 
         assert got.verdict == want["verdict"]
         assert list(got.reason_codes) == want["reason_codes"]
@@ -184,6 +200,37 @@ def check_compiled(policy: Policy, request: dict[str, Any], findings: list[Findi
         assert list(got.shadow_rules) == want["shadow_rules"]
         assert [tuple(fact) for fact in got.invalid] == want["invalid"]
         assert got.defaulted == want["defaulted"]
+        assert sorted(got.missing_signals) == sorted(want["missing_signals"])
+
+
+def without_presence(condition: Any) -> Any:
+    """Return a written condition without tests whether a signal is there."""
+    if isinstance(condition, list):
+        return [without_presence(part) for part in condition]
+    if not isinstance(condition, dict):
+        return condition
+    return {
+        key: {"lt": 1}
+        if key.startswith("signals.") and isinstance(part, dict) and {"exists", "missing"} & {*part}
+        else without_presence(part)
+        for key, part in condition.items()
+    }
+
+
+@settings(max_examples=examples(500))
+@given(policies(adjust=without_presence), REQUESTS, SIGNALS, SIGNALS)
+def test_no_allow_rests_on_a_missing_signal(
+    policy: Policy, request: dict[str, Any], signals: dict[str, Any], supplied: dict[str, Any]
+) -> None:
+    """INVARIANT: no ALLOW rests on a missing signal."""
+    compiled = CompiledPolicy(policy, registry=CORE)
+    before = compiled.evaluate(request, (), signals)
+    assume(before.verdict == "ALLOW")
+
+    after = compiled.evaluate(request, (), {**supplied, **signals})
+
+    # Whatever the missing signals are, nothing refuses; a signal of another type is not judged.
+    assert after.verdict == "ALLOW" or after.reason_codes == ("EVIDENCE_INVALID",)
 
 
 @given(policies(), REQUESTS, FINDINGS, FINDINGS)

@@ -5,12 +5,13 @@ Written to be read: no cleverness, no sharing with the code under test beyond th
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from demur.codes.registry import Registry
 from demur.model.finding import Finding
-from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Policy
+from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Policy, PolicyRule
 
 TRUE, FALSE, MISSING, INVALID = "true", "false", "missing", "invalid"
 ORDER = ["ALLOW", "ESCALATE", "ABSTAIN", "DENY"]
@@ -25,10 +26,15 @@ ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def evaluate(
-    policy: Policy, request: Mapping[str, Any], findings: Sequence[Finding], registry: Registry
+    policy: Policy,
+    request: Mapping[str, Any],
+    findings: Sequence[Finding],
+    registry: Registry,
+    signals: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return verdict, codes, matched rules and unusable facts."""
+    """Return verdict, codes, matched rules, unusable facts and missing signals."""
     facts = dict(request)
+    facts["signals"] = signals or {}
     facts["findings"] = {
         "codes": [finding.code for finding in findings],
         "surfaces": [str(finding.surface) for finding in findings],
@@ -55,6 +61,9 @@ def evaluate(
     if broken:
         verdicts.append("ABSTAIN")
         codes.append("EVIDENCE_INVALID")
+    gaps = missing_signals(policy, facts, matched)
+    verdicts += ["ABSTAIN"] if gaps else []
+    codes += ["CONTEXT_MISSING"] if gaps else []
     if not ordinary_match:
         verdicts.append(policy.default.verdict)
         codes += policy.default.reason_codes
@@ -70,7 +79,71 @@ def evaluate(
         "shadow_rules": shadows,
         "invalid": unique(broken),
         "defaulted": not ordinary_match,
+        "missing_signals": gaps,
     }
+
+
+def missing_signals(
+    policy: Policy, facts: Mapping[str, Any], matched: list[str]
+) -> list[tuple[str, str]]:
+    """Return the missing signals on which it depends whether a rule that refuses matches."""
+    handled = {
+        compared.path
+        for rule in policy.rules
+        if rule.id in matched and not rule.reads_findings
+        for compared, negated in comparisons(rule.condition)
+        if compared.operator == ("exists" if negated else "missing")
+    }
+    gaps = []
+    for rule in policy.rules:
+        if not rule.shadow and rule.then.verdict != "ALLOW":
+            gaps += [(rule.id, path) for path in needed_signals(rule, facts, policy)]
+    return [gap for gap in unique(gaps) if gap[1] not in handled]
+
+
+def needed_signals(rule: PolicyRule, facts: Mapping[str, Any], policy: Policy) -> list[str]:
+    """Try every outcome of the comparisons with missing signals; return those that matter."""
+    open_ones = [
+        compared
+        for compared, _ in comparisons(rule.condition)
+        if compared.path.startswith("signals.") and compare(compared, facts, policy) == MISSING
+    ]
+    matches = {
+        outcomes: judge(replace_open(rule.condition, facts, policy, iter(outcomes)), facts, policy)
+        == TRUE
+        for outcomes in product([True, False], repeat=len(open_ones))
+    }
+    return [
+        one.path
+        for number, one in enumerate(open_ones)
+        if any(
+            holds != matches[(*outcomes[:number], not outcomes[number], *outcomes[number + 1 :])]
+            for outcomes, holds in matches.items()
+        )
+    ]
+
+
+def replace_open(
+    condition: Condition, facts: Mapping[str, Any], policy: Policy, outcomes: Iterator[bool]
+) -> Condition:
+    """Return the condition with a fixed outcome for each comparison with a missing signal."""
+    if isinstance(condition, Compare):
+        is_open = condition.path.startswith("signals.")
+        if is_open and compare(condition, facts, policy) == MISSING:
+            return All(()) if next(outcomes) else AnyOf(())
+        return condition
+    if isinstance(condition, Not):
+        return Not(replace_open(condition.part, facts, policy, outcomes))
+    parts = tuple(replace_open(part, facts, policy, outcomes) for part in condition.parts)
+    return All(parts) if isinstance(condition, All) else AnyOf(parts)
+
+
+def comparisons(condition: Condition, *, negated: bool = False) -> list[tuple[Compare, bool]]:
+    if isinstance(condition, Compare):
+        return [(condition, negated)]
+    if isinstance(condition, Not):
+        return comparisons(condition.part, negated=not negated)
+    return [pair for part in condition.parts for pair in comparisons(part, negated=negated)]
 
 
 def only_warns(finding: Finding, registry: Registry) -> bool:

@@ -22,6 +22,7 @@ from demur.grants import GrantRejection
 from demur.memory.recall import MemorySettings, Recall
 from demur.model.decision import Decision
 from demur.model.record import DecisionRecord, Personal, Similarity
+from demur.model.request import own_signals
 from demur.policy.policy import Policy
 from demur.version import ENGINE_VERSION
 
@@ -56,6 +57,7 @@ def recorded_input(record: DecisionRecord, engine: DecisionEngine) -> EngineInpu
     return EngineInput(
         request=personal.request,
         findings=personal.findings,
+        signals=own_signals(personal.risk_signals),
         recall=None if digest is None else Recall.from_signals(personal.risk_signals, digest),
         grants=personal.grants,
         accepted=record.accepted,

@@ -49,9 +49,9 @@ from demur.gate.record import Recorder
 from demur.gate.redaction import RedactedRequest
 from demur.memory.experience import Vector, cosine_score
 from demur.memory.projection import HashedProjection
-from demur.memory.recall import SIGNALS, MemorySettings, Recall
+from demur.memory.recall import MemorySettings, Recall
 from demur.model.record import DecisionRecord, Neighbour, Personal, Similarity
-from demur.model.request import read_request
+from demur.model.request import own_signals, read_request
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
 from demur.store.rows import ChainHead
@@ -111,7 +111,7 @@ def _resolved_record(pack: Pack) -> DecisionRecord | None:
 def _prepare(record: DecisionRecord, personal: Personal, recall: Recall | None) -> PreparedRequest:
     removed, signals = removed_paths(record), personal.risk_signals
     if recall is not None:
-        signals = {key: value for key, value in signals.items() if key not in SIGNALS}
+        signals = own_signals(signals)
     try:
         request = read_request(personal.request)
     except DemurError as error:

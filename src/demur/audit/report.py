@@ -13,8 +13,9 @@ from demur.codes.loading import parse_bundle
 from demur.codes.markup import markdown_code, markdown_prose
 from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError
-from demur.memory.recall import SIGNALS, Recall
+from demur.memory.recall import Recall
 from demur.model.record import DecisionRecord
+from demur.model.request import own_signals
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Policy, describe_condition
 from demur.store.rows import Label
@@ -81,7 +82,7 @@ def report_decision(store: Store, record: DecisionRecord) -> DecisionReport:
         codes={code: entry.summary for code, entry in known.items() if entry is not None},
         rules=tuple(_summarize_rules(record, policy)),
         similar=tuple(_similar_cases(signals)),
-        signals={name: value for name, value in signals.items() if name not in SIGNALS},
+        signals=own_signals(signals),
         family=tuple(family),
         labels=tuple(label for one in family for label in store.list_labels(one.decision_id)),
     )

@@ -53,6 +53,8 @@ def _detail_sentences(
             yield f"Rule {rule.id} ({rule.stage}) says {rule.then.verdict}: {why}."
     for fact in evaluation.invalid:
         yield f"Rule {fact.rule_id} could not be judged: {fact.path} cannot be used."
+    for signal in evaluation.missing_signals:
+        yield f"Rule {signal.rule_id} could not be judged: {signal.path} is missing."
     if evaluation.defaulted:
         yield f"No other rule decides, so the default does: {policy.default.verdict}."
     if evaluation.shadowed_codes:
@@ -78,6 +80,7 @@ class EngineInput(msgspec.Struct, frozen=True):
 
     request: Mapping[str, Any]
     findings: tuple[Finding, ...] = ()
+    signals: Mapping[str, Any] = {}
     recall: Recall | None = None
     grants: tuple[Grant, ...] = ()
     accepted: tuple[str, ...] = ()
@@ -129,7 +132,8 @@ class DecisionEngine:
     def evaluate(self, engine_input: EngineInput) -> EngineResult:
         """Return the result. The same input always gives the same result."""
         request, findings, recall = engine_input.request, engine_input.findings, engine_input.recall
-        evaluation, facts = self._compiled.evaluate_with_facts(request, findings)
+        signals = engine_input.signals
+        evaluation, facts = self._compiled.evaluate_with_facts(request, findings, signals)
         # Scores hardly ever repeat, so results with a recall are not cached.
         build = self._build_decision_cached if recall is None else self._build_decision
         decision, explanation = build(evaluation, recall, engine_input.attempts_left)

@@ -137,20 +137,29 @@ class Gate:
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
         signals: Mapping[str, Any] | None = None,
+        guard_signals: Mapping[str, Any] | None = None,
         tenant: str | None = None,
     ) -> DecisionRecord:
         """Store and return the decision on a request.
 
-        Findings of guards, authenticated grants, accepted constraints and scores of models are
-        passed beside the request. The operator sets `tenant`; a request that names another one is
-        an error.
+        Findings of guards, authenticated grants, accepted constraints and signals are passed beside
+        the request. A signal is a number, a text or a boolean that rules read as `signals.NAME`.
+        `guard_signals` are those of your own guards and models, which rules read as
+        `signals.guards.GUARD.NAME`; never pass on what a caller sent there. The operator sets
+        `tenant`; a request that names another one is an error.
 
         Raises:
             InputError: The request cannot be used; `where` is the path to the part at fault.
             InputTypeError: A part has the wrong type.
         """
         prepared = self._prepare(
-            request, tenant, findings=findings, grants=grants, accepted=accepted, signals=signals
+            request,
+            tenant,
+            findings=findings,
+            grants=grants,
+            accepted=accepted,
+            signals=signals,
+            guard_signals=guard_signals,
         )
         return self._notify_sinks(self._persist(self._draft_decision(prepared)))
 
@@ -171,11 +180,18 @@ class Gate:
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
         signals: Mapping[str, Any] | None = None,
+        guard_signals: Mapping[str, Any] | None = None,
         tenant: str | None = None,
     ) -> DecisionRecord:
         """Return the decision on a request, like `decide`, without blocking the event loop."""
         prepared = self._prepare(
-            request, tenant, findings=findings, grants=grants, accepted=accepted, signals=signals
+            request,
+            tenant,
+            findings=findings,
+            grants=grants,
+            accepted=accepted,
+            signals=signals,
+            guard_signals=guard_signals,
         )
         memories, now = self._memories, prepared.now
         is_cached = memories is None or memories.cached_index(prepared.tenant, now) is not None
@@ -313,6 +329,7 @@ class Gate:
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
         signals: Mapping[str, Any] | None = None,
+        guard_signals: Mapping[str, Any] | None = None,
     ) -> PreparedRequest:
         prepared = prepare_request(
             request,
@@ -324,6 +341,7 @@ class Gate:
             grants=grants,
             accepted=accepted,
             signals=signals,
+            guard_signals=guard_signals,
         )
         check_policy_pin(prepared, self.policy)
         return prepared
@@ -451,6 +469,7 @@ def _engine_input(prepared: PreparedRequest, recall: Recall | None) -> EngineInp
     return EngineInput(
         request=prepared.request.facts,
         findings=prepared.inputs.findings,
+        signals=prepared.inputs.signals,
         recall=recall,
         grants=grants,
         accepted=accepted,

@@ -4,7 +4,8 @@
 whole, and `RequestAttempt` its place among the attempts that continue one earlier decision.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -26,11 +27,16 @@ from demur.classification import unique_names
 from demur.codes.registry import Registry
 from demur.errors import InputError, InputTypeError
 from demur.gate.redaction import RedactedRequest, RedactionProfile, redact_request, scrub_texts
-from demur.memory.recall import SIGNALS
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
-from demur.model.request import MAX_NAME_LENGTH, Request, read_request
+from demur.model.request import (
+    GUARD_SIGNALS,
+    MAX_NAME_LENGTH,
+    MEMORY_SIGNALS,
+    Request,
+    read_request,
+)
 from demur.policy.policy import Policy
 from demur.store.backend import StorageError
 from demur.store.store import Store
@@ -38,6 +44,9 @@ from demur.store.store import Store
 DEFAULT_TENANT = "default"
 
 _Part = TypeVar("_Part", Finding, Grant)
+
+_SIGNAL_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+_SIGNAL_KINDS = "a signal is a number, a text or a boolean"
 
 # Keys that identify or link a request and are not part of its substance.
 _IDENTITY_KEYS = {"continues", "policy", "request_id", "schema_version", "tenant", "trace"}
@@ -148,6 +157,7 @@ def prepare_request(
     grants: Iterable[Grant] = (),
     accepted: Iterable[str] = (),
     signals: Mapping[str, Any] | None = None,
+    guard_signals: Mapping[str, Any] | None = None,
 ) -> PreparedRequest:
     """Return the request and its inputs, checked and redacted.
 
@@ -158,15 +168,18 @@ def prepare_request(
     checked = read_request(request)
     redacted = redact_request(checked.facts, profile)
     inputs = _NO_INPUTS
-    if findings != () or grants != () or accepted != () or signals:
+    if findings != () or grants != () or accepted != () or signals or guard_signals:
         inputs = Inputs(
             _check_items("findings", findings, Finding),
             _check_items("grants", grants, Grant),
             tuple(_require_json("accepted", unique_names("accepted", accepted)).value),
-            {} if signals is None else _check_signals(signals),
+            _check_signals(signals, guard_signals),
         )
         for finding in inputs.findings:
             registry[finding.code]
+        if inputs.signals and redacted.texts:
+            changed = _changed_signals(inputs.signals, redacted.texts)
+            redacted = redacted._replace(removed=(*redacted.removed, *changed))
     name = _resolve_tenant(checked, tenant)
     return PreparedRequest(checked, name, inputs, redacted, _FIRST_ATTEMPT, now)
 
@@ -249,15 +262,50 @@ def _require_json(where: str, value: object) -> CanonicalJson:
         raise InputError(error.problem, where=place, help=error.help) from None
 
 
-def _check_signals(signals: Mapping[str, Any]) -> dict[str, Any]:
+def _check_signals(
+    signals: Mapping[str, Any] | None, guard_signals: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return the signals of the caller, and those of guards under `guards`."""
+    own = _read_signals("signals", signals)
+    # INVARIANT: a caller cannot write the signals of guards or of memory.
+    for name, owner in (*((name, "memory") for name in MEMORY_SIGNALS), (GUARD_SIGNALS, "guards")):
+        if name in own:
+            help_text = f"only {owner} can set it: use another name"
+            raise InputError(
+                f"this name belongs to {owner}", where=f"signals.{name}", help=help_text
+            )
+    guards = _read_signals(f"signals.{GUARD_SIGNALS}", guard_signals)
+    return {**own, GUARD_SIGNALS: guards} if guards else own
+
+
+def _read_signals(where: str, signals: Mapping[str, Any] | None) -> dict[str, Any]:
+    if signals is None:
+        return {}
     if not isinstance(signals, Mapping):
-        raise InputTypeError.wrong_type("signals", "a mapping", signals)
-    plain: dict[str, Any] = _require_json("signals", signals).value
-    reserved = next((name for name in SIGNALS if name in plain), None)
-    if reserved is not None:
-        help_text = "memory sets these signals: use another name"
-        raise InputError("this name belongs to memory", where=f"signals.{reserved}", help=help_text)
+        raise InputTypeError.wrong_type(where, "a mapping", signals)
+    plain: dict[str, Any] = _require_json(where, signals).value
+    for path, name, value in _walk_signals(plain, where):
+        if not _SIGNAL_NAME.fullmatch(name):
+            help_text = "letters, digits, `_` and `-`, like `fraud_score`"
+            raise InputError("a rule cannot name this signal", where=path, help=help_text)
+        if isinstance(value, list):
+            raise InputError(_SIGNAL_KINDS, where=path, help="give each value a name of its own")
     return plain
+
+
+def _walk_signals(signals: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield path, name and value of each signal and of each group of signals."""
+    for name, value in signals.items():
+        yield f"{path}.{name}", name, value
+        if isinstance(value, Mapping):
+            yield from _walk_signals(value, f"{path}.{name}")
+
+
+def _changed_signals(signals: Mapping[str, Any], texts: frozenset[str]) -> Iterator[str]:
+    """Yield the paths of signals that redaction changes."""
+    for path, _, value in _walk_signals(signals, "signals"):
+        if not isinstance(value, Mapping) and scrub_texts(value, texts) != value:
+            yield path
 
 
 def require_record(

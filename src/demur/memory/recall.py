@@ -85,16 +85,6 @@ def _check_count(name: str, value: object, maximum: int) -> None:
         raise InputError(f"`{name}` is {value}, not from 1 to {maximum}", where="memory")
 
 
-# The signals of a recall that a record keeps for replays.
-SIGNALS = (
-    "failure_similarity",
-    "grave_failure_score",
-    "memory_exact",
-    "success_similarity",
-    "uncertainty_score",
-)
-
-
 class Recall(msgspec.Struct, frozen=True, kw_only=True):
     """The experiences that are similar to a request.
 

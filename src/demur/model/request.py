@@ -19,6 +19,16 @@ MAX_NAME_LENGTH = 256
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 JsonObject = dict[str, Any]
 
+# Names that callers cannot give to their signals: those of a recall, and the group of guards.
+MEMORY_SIGNALS = (
+    "failure_similarity",
+    "grave_failure_score",
+    "memory_exact",
+    "success_similarity",
+    "uncertainty_score",
+)
+GUARD_SIGNALS = "guards"
+
 _NOT_FROM_CALLERS = {
     "findings": "findings of guards come in beside the request: `decide(request, findings=...)`",
     "grants": "grants come in beside the request: `decide(request, grants=...)`",
@@ -26,8 +36,13 @@ _NOT_FROM_CALLERS = {
     "memory": "the operator sets what memory may do, on the gate",
     "mode": "the operator sets the mode, in the policy or on the gate",
     "redaction": "the operator sets the redaction, on the gate",
-    "signals": "scores of models come in beside the request: `decide(request, signals=...)`",
+    "signals": "signals come in beside the request: `decide(request, signals=...)`",
 }
+
+
+def own_signals(signals: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the recorded signals without those of memory."""
+    return {name: value for name, value in signals.items() if name not in MEMORY_SIGNALS}
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,9 +15,10 @@ from demur.policy.policy import Policy
 from demur.source.item import SourceItem, did_you_mean
 from demur.source.reading import read_source, read_text
 
-_CASE = ("note", "request", "findings", "want")
+_CASE = ("note", "request", "findings", "signals", "want")
 _FINDING = ("code", "surface")
-_REQUEST = ("schema_version", *(root for root in ROOTS if root != "findings"))
+_BESIDE = ("findings", "signals")
+_REQUEST = ("schema_version", *(root for root in ROOTS if root not in _BESIDE))
 _LISTS = ("reason_codes", "matched_rules", "shadow_rules", "missing", "constraints")
 _WANT = ("verdict", *_LISTS)
 
@@ -34,6 +35,7 @@ class PolicyCase(NamedTuple):
     request: Mapping[str, Any]
     findings: tuple[Finding, ...]
     want: Mapping[str, Any]
+    signals: Mapping[str, Any] = {}
 
 
 class CaseDifference(NamedTuple):
@@ -79,7 +81,7 @@ def run_cases(compiled: CompiledPolicy, cases: Iterable[PolicyCase]) -> list[Cas
 
 
 def _run_case(compiled: CompiledPolicy, case: PolicyCase) -> CaseResult:
-    evaluation = compiled.evaluate(case.request, case.findings)
+    evaluation = compiled.evaluate(case.request, case.findings, case.signals)
     differences = tuple(
         CaseDifference(field, want, got)
         for field, want in case.want.items()
@@ -130,6 +132,7 @@ class _CaseReader:
             request=_read_request(item.require_item("request")),
             findings=tuple(self._read_findings(item)),
             want=self._read_expectation(item.require_item("want")),
+            signals={key: child.plain_value for key, child in item.read_entries("signals").items()},
         )
 
     def _read_findings(self, case: SourceItem) -> Iterator[Finding]:
@@ -180,8 +183,8 @@ class _CaseReader:
 def _read_request(item: SourceItem | None) -> Mapping[str, Any]:
     if item is None:
         return {}
-    if item.get("findings") is not None:
-        help_text = "put `findings` beside `request`"
-        item.report_key("findings", "a request holds no findings", help_text)
-    fields = item.as_fields((*_REQUEST, "findings"), "`request`")
+    for key in _BESIDE:
+        if item.get(key) is not None:
+            item.report_key(key, f"a request holds no {key}", f"put `{key}` beside `request`")
+    fields = item.as_fields((*_REQUEST, *_BESIDE), "`request`")
     return {key: child.plain_value for key, child in fields.items()}

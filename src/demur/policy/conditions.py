@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
+from demur.model.request import GUARD_SIGNALS, MEMORY_SIGNALS
 from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS, find_contradiction, operand_problem
 from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
 from demur.source.item import SourceItem, did_you_mean
@@ -126,6 +127,19 @@ def _resolve_path(key: str, parent: SourceItem) -> str | None:
         return None
     if root == "findings" and path not in FINDING_FACTS:
         parent.report_key(key, f"unknown field `{key}`", f"one of {', '.join(FINDING_FACTS)}")
+        return None
+    if root == "signals":
+        return _resolve_signal(path, key, parent)
+    return path
+
+
+def _resolve_signal(path: str, key: str, parent: SourceItem) -> str | None:
+    if path in {"signals", f"signals.{GUARD_SIGNALS}"}:
+        parent.report_key(key, f"`{key}` names no signal", f"name one, like `{key}.fraud_score`")
+        return None
+    if path.split(".")[1] in MEMORY_SIGNALS:
+        help_text = "thresholds of memory are settings of the gate, under [memory]"
+        parent.report_key(key, f"a rule cannot read `{key}`, which memory sets", help_text)
         return None
     return path
 

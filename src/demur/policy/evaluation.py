@@ -26,6 +26,7 @@ from demur.policy.facts import (
     fetch_fact,
 )
 from demur.policy.policy import All, Compare, Condition, Operator, Policy, PolicyRule, RuleOutcome
+from demur.policy.signals import MissingSignal, SignalGaps, signal_paths
 
 
 class InvalidFact(NamedTuple):
@@ -47,6 +48,7 @@ class Evaluation(NamedTuple):
     constraints: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     obligations: tuple[Obligation, ...] = ()
+    missing_signals: tuple[MissingSignal, ...] = ()
     defaulted: bool = False
     # Codes that came only from the default.
     fallback_codes: tuple[str, ...] = ()
@@ -68,8 +70,10 @@ def combine_outcomes(
     invalid: Sequence[InvalidFact],
     findings: Iterable[Finding],
     registry: Registry,
+    *,
+    missing_signals: Sequence[MissingSignal] = (),
 ) -> Evaluation:
-    """Return the evaluation of matched rules, invalid facts and findings together."""
+    """Return the evaluation of rules, invalid facts, missing signals and findings together."""
     counted = [rule for rule in matched if not rule.shadow]
     # INVARIANT: adding a finding never relaxes a decision.
     defaulted = all(rule.reads_findings for rule in counted)
@@ -77,6 +81,9 @@ def combine_outcomes(
     if invalid:
         paths = tuple(dict.fromkeys(fact.path for fact in invalid))
         outcomes.append(RuleOutcome(Verdict.ABSTAIN, ("EVIDENCE_INVALID",), missing=paths))
+    if missing_signals:
+        paths = tuple(dict.fromkeys(signal.path for signal in missing_signals))
+        outcomes.append(RuleOutcome(Verdict.ABSTAIN, ("CONTEXT_MISSING",), missing=paths))
     if defaulted:
         outcomes.append(policy.default)
     shadows = {shadow.code for shadow in policy.shadows}
@@ -102,6 +109,7 @@ def combine_outcomes(
         obligations=tuple(
             one for one in Obligation if any(one in outcome.obligations for outcome in outcomes)
         ),
+        missing_signals=tuple(missing_signals),
         defaulted=defaulted,
         fallback_codes=_fallback_codes(policy.default, outcomes) if defaulted else (),
     )
@@ -133,15 +141,26 @@ class CompiledPolicy:
         self._cached: dict[tuple[int, ...], Evaluation] = {}
         self._by_action = _rules_by_action(policy.rules)
         self._reads_findings = any(rule.reads_findings for rule in policy.rules)
+        reads_signals = any(signal_paths(rule.condition) for rule in policy.rules)
+        self._signal_gaps = SignalGaps(policy) if reads_signals else None
 
-    def evaluate(self, request: Mapping[str, Any], findings: Sequence[Finding] = ()) -> Evaluation:
-        """Return the policy's evaluation of a request and its findings."""
-        return self._evaluate_rules(request, findings)[0]
+    def evaluate(
+        self,
+        request: Mapping[str, Any],
+        findings: Sequence[Finding] = (),
+        signals: Mapping[str, Any] | None = None,
+    ) -> Evaluation:
+        """Return the policy's evaluation of a request, its findings and its signals."""
+        return self._evaluate_rules(self._add_signals(request, signals), findings)[0]
 
     def evaluate_with_facts(
-        self, request: Mapping[str, Any], findings: Sequence[Finding] = ()
+        self,
+        request: Mapping[str, Any],
+        findings: Sequence[Finding] = (),
+        signals: Mapping[str, Any] | None = None,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return the evaluation, and the facts of the request that the policy compared."""
+        """Return the evaluation, and the facts that the policy compared."""
+        request = self._add_signals(request, signals)
         evaluation, paths, values = self._evaluate_rules(request, findings)
         facts = {
             path: value
@@ -161,6 +180,12 @@ class CompiledPolicy:
         bucket = self._find_bucket(fetch_fact(request, _ACTION_PATH))
         return tuple({**dict.fromkeys(bucket.rule_function(request).paths), **bucket.index_paths})
 
+    def _add_signals(
+        self, request: Mapping[str, Any], signals: Mapping[str, Any] | None
+    ) -> Mapping[str, Any]:
+        """Return the request with its signals; a `signals` key of the caller is never read."""
+        return request if self._signal_gaps is None else {**request, "signals": signals or {}}
+
     def _evaluate_rules(
         self, request: Mapping[str, Any], findings: Sequence[Finding]
     ) -> tuple[Evaluation, tuple[str, ...], tuple[Any, ...]]:
@@ -174,10 +199,14 @@ class CompiledPolicy:
             bucket = self._find_bucket(kind)
         judge = bucket.single_function or bucket.rule_function(request)
         matched, invalid, values = judge.call(request, seen)
-        key = None if invalid or findings else tuple(matched)
+        gaps: tuple[MissingSignal, ...] = ()
+        if self._signal_gaps is not None:
+            rules = [self.policy.rules[index] for index in matched]
+            gaps = self._signal_gaps.find({**request, "findings": seen}, rules)
+        key = None if invalid or findings or gaps else tuple(matched)
         result = None if key is None else self._cached.get(key)
         if result is None:
-            result = self._combine_results(request, matched, invalid, findings, seen)
+            result = self._combine_results(request, matched, invalid, findings, seen, gaps=gaps)
             if key is not None and len(self._cached) < _MAX_CACHED_EVALUATIONS:
                 self._cached[key] = result
         return result, judge.paths, values
@@ -202,6 +231,8 @@ class CompiledPolicy:
         invalid: Sequence[int],
         findings: Sequence[Finding],
         finding_facts: Mapping[str, Any] | None,
+        *,
+        gaps: Sequence[MissingSignal],
     ) -> Evaluation:
         rules = self.policy.rules
         facts = {**request, "findings": finding_facts}
@@ -212,7 +243,8 @@ class CompiledPolicy:
             for path in _invalid_paths(rules[index].condition, facts, self.policy)
         ]
         chosen = [rules[index] for index in matched]
-        return combine_outcomes(self.policy, chosen, unusable, findings, self.registry)
+        parts = (self.policy, chosen, unusable, findings, self.registry)
+        return combine_outcomes(*parts, missing_signals=gaps)
 
 
 def _invalid_paths(condition: Condition, facts: Mapping[str, Any], policy: Policy) -> list[str]:

@@ -155,6 +155,7 @@ ROOTS = (
     "extensions",
     "findings",
     "request_id",
+    "signals",
     "subject",
     "tenant",
     "trace",

@@ -160,6 +160,8 @@ def _combine_truths(states: Iterable[bool | None], *, settles: bool) -> bool | N
 
 
 _ALWAYS_THERE = frozenset({"action.type", "findings.codes", "findings.count", "findings.surfaces"})
+# A rule that needs a missing signal is not passed: the request is not judged.
+_SIGNALS = "signals."
 _AMOUNT, _CURRENCY = "action.amount.value", "action.amount.currency"
 # An amount in dollars is missing only if both halves are, and unusable if one is.
 _ASKED_BY = {
@@ -204,7 +206,11 @@ def find_gaps(rule: PolicyRule, required: Sequence[_Parts]) -> Mapping[str, bool
         if any(_asks_for(parts, path, own, asked) for parts in required)
     }:
         asked |= found
-    return {path: negated for path, negated in exposed.items() if path not in asked}
+    return {
+        path: negated
+        for path, negated in exposed.items()
+        if path not in asked and not path.startswith(_SIGNALS)
+    }
 
 
 def _asks_for(parts: _Parts, path: str, own: _Parts, asked: frozenset[str]) -> bool:

@@ -21,6 +21,7 @@ from demur.policy.policy import (
     ShadowedCode,
     Stage,
 )
+from demur.policy.signals import absent_signals
 from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
 from demur.source.schema import JsonSchema, load_schema
@@ -155,6 +156,10 @@ class _PolicyLoader:
         if reads and then.verdict is Verdict.ALLOW:
             help_text = "a finding may tighten a decision, never relax it"
             item.report("a rule that allows cannot read findings", help_text)
+        absent = absent_signals(condition) if then.verdict is Verdict.ALLOW else ()
+        if absent:
+            help_text = "compare its value, or escalate where it is missing"
+            item.report(f"a rule that allows cannot rest on `{absent[0]}` being missing", help_text)
         return PolicyRule(
             id=item.require_text("id"),
             stage=stage,

@@ -102,6 +102,50 @@ def test_a_decision_comes_out_again(
     assert result.same
 
 
+SIGNAL_POLICY = parse_policy(
+    TEXT
+    + """
+  - id: R_FRAUD
+    stage: HARD_BLOCKS
+    if: {action_type: refund, signals.fraud: {gt: 0.9}, signals.note: {ne: fine}}
+    then: {verdict: DENY, reason_codes: [CHARGEBACK_RISK_BLOCK]}
+""",
+    registry=CORE,
+)
+
+
+@pytest.mark.parametrize(
+    ("signals", "verdict"),
+    [
+        ({"fraud": 0.95, "note": "odd"}, "DENY"),
+        ({"fraud": 0.1, "note": "odd"}, "ALLOW"),
+        ({"fraud": "high", "note": "odd"}, "ABSTAIN"),
+        ({"fraud": 0.95}, "ABSTAIN"),
+    ],
+)
+def test_a_decision_by_signals_comes_out_again(signals: dict[str, Any], verdict: str) -> None:
+    with opened(SIGNAL_POLICY) as gate:
+        record = gate.decide(refund(), signals=signals)
+        result = replayed(gate, record)
+
+    assert (record.verdict, record["risk_signals"]) == (verdict, signals)
+    assert {f"signals.{name}": value for name, value in signals.items()}.items() <= (
+        record["facts"].items()
+    )
+    assert result.same
+
+
+def test_a_signal_that_redaction_changed_is_not_replayable() -> None:
+    request = refund(evidence={"ticket_id": "T-1", "password": "hunter22"})
+    with opened(SIGNAL_POLICY) as gate:
+        record = gate.decide(request, signals={"fraud": 0.95, "note": "hunter22"})
+
+        assert "hunter22" not in str(record.sealed)
+        with pytest.raises(Unreplayable, match=r"nothing is guessed") as caught:
+            replayed(gate, record)
+    assert caught.value.where == "signals.note"
+
+
 @pytest.mark.parametrize("settings", [{"mode": Mode.ADVISORY}, {"attempts": 1}], ids=repr)
 def test_the_operators_choices_come_out_again(settings: dict[str, Any]) -> None:
     with opened(**settings) as gate:

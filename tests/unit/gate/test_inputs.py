@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.gates import (
     CORE,
     KEY,
@@ -27,6 +29,7 @@ from demur.gate.redaction import DEFAULT_PROFILE, NO_REDACTION, STRICT_PROFILE, 
 from demur.grants import KeyRing, SigningKey
 from demur.model.finding import Action, Finding, Span
 from demur.model.record import DecisionRecord
+from demur.model.request import MEMORY_SIGNALS
 
 
 def asked(
@@ -152,6 +155,11 @@ def test_an_input_of_the_wrong_type_is_an_error(given: dict[str, Any], problem: 
         ({"signals": {"a": b"x"}}, "signals.a"),
         ({"signals": {"failure_similarity": {}}}, "signals.failure_similarity"),
         ({"signals": {"uncertainty_score": 0.5}}, "signals.uncertainty_score"),
+        ({"signals": {"a": [1]}}, "signals.a"),
+        ({"signals": {"a": {"b": [1]}}}, "signals.a.b"),
+        ({"signals": {"self-harm/intent": 1}}, "signals.self-harm/intent"),
+        ({"signals": {"a.b": 1}}, "signals.a.b"),
+        ({"guard_signals": {"pii": {"score": [1]}}}, "signals.guards.pii.score"),
     ],
 )
 def test_an_input_that_cannot_be_recorded_is_an_error_with_its_place(
@@ -319,6 +327,30 @@ def test_removed_texts_are_taken_out_of_what_guards_quoted_too() -> None:
     assert recorded.findings[0].detail == "saw [removed]"
     assert recorded.findings[0].evidence == {"[removed]": ["[removed]!"]}
     assert recorded.signals == {"note": "[removed]"}
+
+
+def test_a_signal_that_holds_a_removed_text_is_named_as_removed() -> None:
+    signals = {"note": "hunter22", "mood": {"score": 1}}
+    question = asked(refund(evidence={"password": "hunter22"}), signals=signals)
+
+    assert question.redacted.removed == ("evidence.password", "signals.note")
+
+
+@given(st.dictionaries(st.sampled_from(["guards", *MEMORY_SIGNALS]), st.booleans(), min_size=1))
+def test_a_caller_cannot_write_the_signals_of_guards_or_memory(signals: dict[str, bool]) -> None:
+    """INVARIANT: a caller cannot write the signals of guards or of memory."""
+    with pytest.raises(InputError, match=r"belongs to (guards|memory)") as caught:
+        asked(signals=signals)
+
+    assert caught.value.help is not None
+    with pytest.raises(InputError, match="a request has no field `signals`"):
+        asked({**refund(), "signals": signals})
+
+
+def test_signals_of_guards_stand_in_a_group_of_their_own() -> None:
+    question = asked(signals={"fraud": 0.5}, guard_signals={"pii": {"score": 0.9}})
+
+    assert question.inputs.signals == {"fraud": 0.5, "guards": {"pii": {"score": 0.9}}}
 
 
 def test_a_strict_profile_keeps_no_quotes_of_guards() -> None:

@@ -55,6 +55,19 @@ def test_the_example_keeps_its_table_and_every_rule_is_shown() -> None:
     assert unmatched_rules(policy, results) == ()
 
 
+def test_a_case_gives_the_signals_that_rules_read() -> None:
+    policy = policy_of(rule({"signals.fraud": {"lt": 0.5}}, "ALLOW"))
+    text = (
+        "- {note: low, request: {action: {type: x}}, signals: {fraud: 0.1},"
+        " want: {verdict: ALLOW, reason_codes: []}}"
+    )
+    cases = parse_cases(text, "t.yaml", policy, CORE)
+
+    [result] = run_cases(CompiledPolicy(policy, registry=CORE), cases)
+
+    assert result.differences == ()
+
+
 def test_a_case_holds_what_was_written() -> None:
     [case] = read(GOOD)
 
@@ -116,7 +129,7 @@ def test_rules_that_no_case_matched_are_named_and_trials_count() -> None:
             GOOD + "  zzz: 1\n",
             "4:3",
             "unknown key `zzz`",
-            "a case has note, request, findings, want",
+            "a case has note, request, findings, signals, want",
         ),
         (GOOD + GOOD, "4:3", "the note `one` appears twice", "also at t.yaml:1:3"),
         (
@@ -145,6 +158,12 @@ def test_rules_that_no_case_matched_are_named_and_trials_count() -> None:
             "2:13",
             "a request holds no findings",
             "put `findings` beside `request`",
+        ),
+        (
+            f"- note: one\n  request: {{signals: {{}}}}\n  {WANT}",
+            "2:13",
+            "a request holds no signals",
+            "put `signals` beside `request`",
         ),
         (GOOD + "  findings: RCE_RISK\n", "4:13", "`findings` is a list", None),
         (GOOD + "  findings: [{}]\n", "4:14", "`code` is missing", None),
