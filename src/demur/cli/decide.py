@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from demur.cli.main import STATUSES, Arguments
+from demur.cli.main import Arguments, UsageError, match_choice
 from demur.cli.options import (
     STANDARD_INPUT,
     RequestItem,
     parse_period,
     prefix_errors,
     read_requests,
+    require_code,
     write_file,
 )
 from demur.cli.records import (
@@ -50,6 +51,7 @@ from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.model.request import read_request
+from demur.source.item import did_you_mean
 from demur.store.rows import ExperienceRow
 
 # Exit statuses from the most permissive to the strictest.
@@ -122,7 +124,7 @@ def _decide_many(
     single_only["--continues"] = args.continues
     options = [option for option, value in single_only.items() if value]
     if options:
-        raise InputError(
+        raise UsageError(
             f"{options[0]} applies to one request, and the file has {len(requests)}",
             help="decide the requests one by one",
         )
@@ -134,10 +136,12 @@ def _decide_many(
 
 
 def _parse_finding(text: str, registry: Registry) -> Finding:
-    code, colon, surface = text.partition(":")
-    entry = registry[code]
+    code, colon, name = text.partition(":")
+    entry = registry[require_code(code, registry)]
+    surface = match_choice(name, Surface)
     if colon and surface not in list(Surface):
-        raise InputError(f"unknown surface `{surface}`", help=f"one of {', '.join(Surface)}")
+        meant = did_you_mean(name, Surface) or f"one of {', '.join(Surface)}"
+        raise UsageError(f"unknown surface `{name}`", help=meant)
     default_surface = entry.surfaces[0] if entry.surfaces else Surface.INPUT
     return Finding(code=entry.code, surface=Surface(surface) if colon else default_surface)
 
@@ -192,7 +196,7 @@ _REJECTION_HELP = {
 
 def configure_approve(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(f"{STATUSES}; of the new decision")
+    add.epilog("the status is that of the new decision")
     add("id ID", ID_HELP)
     add("--key FILE", "your NAME.key.json", required=True, type=Path)
     add(
@@ -264,6 +268,7 @@ def configure_learn(add: Arguments) -> None:
         "--severity 1-5",
         "severity of a failure; mild failures only escalate later requests",
         type=int,
+        choices=range(1, 6),
         default=DEFAULT_SEVERITY,
     )
     add("--note TEXT", "a note that is stored with the decision", default="")
@@ -300,7 +305,7 @@ def run_learn(args: Namespace) -> int:
 
 def _parse_days(number: int) -> timedelta:
     if not 0 < number <= _MAX_DAYS:
-        raise InputError(f"--expires must be from 1 to {_MAX_DAYS} days, not `{number}`")
+        raise UsageError(f"--expires must be from 1 to {_MAX_DAYS} days, not `{number}`")
     return timedelta(days=number)
 
 
@@ -332,7 +337,6 @@ def _describe_effect(experience: ExperienceRow, config: Config) -> str:
 
 def configure_forget(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 deleted; 1 nothing to delete, or an error; 2 usage")
     add("ids [MEMORY_ID...]", "an id that `demur learn` or `demur explain` printed")
     add("--expired", "delete all expired experiences")
     add_tenant_option(add, f"the tenant of the memory; default: `{DEFAULT_TENANT}`")
@@ -343,7 +347,7 @@ def configure_forget(add: Arguments) -> None:
 def run_forget(args: Namespace) -> int:
     """Delete, and print how many; raise if a given id does not exist."""
     if bool(args.ids) == args.expired:
-        raise InputError("give either memory ids or --expired")
+        raise UsageError("give either memory ids or --expired")
     tenant = args.tenant or DEFAULT_TENANT
     now = format_timestamp(system_clock())
     with open_existing_store(load_settings(args)) as store:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.main import Arguments
-from demur.cli.options import STANDARD_INPUT
+from demur.cli.main import Arguments, UsageError
+from demur.cli.options import STANDARD_INPUT, hint_terminal
 from demur.cli.terminal import Paint, format_table
 from demur.detect.detector import RefusalKind, RefusalSignal, detect_refusal
 from demur.errors import InputError, one_line
@@ -69,7 +69,11 @@ def run_detect(args: Namespace) -> int:
     elif not args.each:
         counts.print_table()
     counts.print_problems()
-    return LIMIT_EXCEEDED if args.fail_over is not None and counts.exceeds(*args.fail_over) else 0
+    if args.fail_over is None:
+        return 0
+    if not counts.answers:
+        raise UsageError("there is no answer to check", where=", ".join(args.files))
+    return LIMIT_EXCEEDED if counts.exceeds(*args.fail_over) else 0
 
 
 class _AnswerCounts:
@@ -163,6 +167,7 @@ def _judge_file(name: str, response: str, prompt: str) -> Iterator[JudgedAnswer]
 
 def _read_lines(name: str) -> Iterator[bytes]:
     if name == STANDARD_INPUT:
+        hint_terminal("answers, one JSON object per line,")
         yield from sys.stdin.buffer
         return
     try:

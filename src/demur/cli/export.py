@@ -2,8 +2,10 @@
 
 import json
 import os
+import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,16 +28,18 @@ from demur.audit.pack import (
 )
 from demur.audit.replay import ReplayResult, check_heads, replay_pack
 from demur.audit.report import export_pack, format_amount
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import add_registry_option
 from demur.cli.records import (
     ID_HELP,
     add_filter_options,
     add_period_options,
     build_filter,
+    find_filter_options,
     find_record,
     label_lines,
     record_to_json,
+    require_known_code,
 )
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
@@ -54,18 +58,21 @@ from demur.gate.config import load_config, load_trusted_keys
 from demur.grants import KeyRing, read_signing_key
 from demur.model.record import DecisionRecord
 from demur.policy.loader import load_policy
+from demur.service.sample import SAMPLE_TENANT
+from demur.store.rows import ChainHead
+from demur.store.store import Store
 from demur.store.verify import read_heads
 from demur.version import ENGINE_VERSION
 
 _OWNER_ONLY = 0o600
-_SELECTION_OPTIONS = ("verdict", "code", "action", "subject", "since", "until")
 
 
 def configure_export(add: Arguments) -> None:
     """Add the command's arguments."""
     add.epilog(
-        "a pack holds all inputs of one decision, for `demur replay`; JSON lines are for "
-        "`demur diff` and for auditors. Both hold the inputs, which may be personal data"
+        "a pack holds all inputs of one decision, for `demur replay` anywhere; JSON lines are for "
+        "`demur diff`, for `demur replay` beside the store, and for auditors. Both hold the "
+        "inputs, which may be personal data"
     )
     add("id [ID]", ID_HELP)
     add("--all", "every decision, as JSON lines")
@@ -80,7 +87,9 @@ def configure_export(add: Arguments) -> None:
 def run_export(args: Namespace) -> int:
     """Write the chosen records."""
     _check_selection(args)
-    with open_existing_store(load_settings(args)) as store:
+    config = load_settings(args)
+    with open_existing_store(config) as store:
+        require_known_code(args, config, store)
         if args.id is None:
             records = store.find_records(build_filter(args))
             count = _write_chunks(args.out, (write_line(record) + b"\n" for record in records))
@@ -98,20 +107,20 @@ def run_export(args: Namespace) -> int:
 
 
 def _check_selection(args: Namespace) -> None:
-    chosen = [f"--{name}" for name in _SELECTION_OPTIONS if getattr(args, name) is not None]
-    chosen += ["--all"] if args.all else []
+    chosen = [*find_filter_options(args), *["--all"] * args.all]
     if args.id is not None and chosen:
-        raise InputError(f"{chosen[0]} filters decisions, and cannot be combined with an ID")
+        raise UsageError(f"{chosen[0]} filters decisions, and cannot be combined with an ID")
     if args.id is None and args.pack:
-        raise InputError("a pack holds one decision", help="give its id: demur export ID --pack")
+        help_text = "give its id: demur export ID --pack; for many, export lines without --pack"
+        raise UsageError("a pack holds one decision", help=help_text)
     if args.id is None and not chosen and args.tenant is None:
-        raise InputError(
+        raise UsageError(
             "no decision is chosen", help="give an ID, or select with --all, --since, ..."
         )
     if args.pack and args.out is None:
-        raise InputError("--pack needs --out", help="like --out decision.zip")
+        raise UsageError("--pack needs --out", help="like --out decision.zip")
     if args.sign is not None and not args.pack:
-        raise InputError("only a pack can be signed", help="add --pack")
+        raise UsageError("only a pack can be signed", help="add --pack")
 
 
 def _write_chunks(path: Path | None, chunks: Iterable[bytes]) -> int:
@@ -154,7 +163,11 @@ def configure_replay(add: Arguments) -> None:
         "decisions of other versions are compared as strictly as those of this version, and both "
         "versions are named"
     )
-    add("pack PACK", "a file of `demur export --pack`", type=Path)
+    add(
+        "pack FILE",
+        "a file of `demur export`: a pack, or lines, whose policies are read from the store",
+        type=Path,
+    )
     add("--heads FILE", "verify the pack against heads of `demur audit heads`", type=Path)
     add(
         "--keys FILE ...",
@@ -164,11 +177,15 @@ def configure_replay(add: Arguments) -> None:
     )
     form = add.either()
     form("--markdown", "a summary for a ticket, without personal data")
-    form("--json", "one JSON object")
+    form("--json", "one JSON object; of lines: one per line")
+    add_config_option(add)
 
 
 def run_replay(args: Namespace) -> int:
     """Print the outcome of the replay; 0 if the decision is the same."""
+    with args.pack.open("rb") as file:
+        if file.read(1) == b"{":
+            return _replay_lines(args)
     outcome = _replay_pack(args)
     if outcome.replay is None and not args.json and outcome.result == "tampered":
         # Report tampering like any error: on standard error, with its place.
@@ -181,34 +198,90 @@ def run_replay(args: Namespace) -> int:
                 _format_markdown(outcome) if args.markdown else _format_outcome(outcome, Paint())
             )
         )
-    return {"same": 0, "not_replayable": UNREPLAYABLE}.get(outcome.result, DIFFERENT)
+    return _RESULT_STATUS.get(outcome.result, DIFFERENT)
 
 
-def _replay_pack(args: Namespace) -> _ReplayOutcome:
-    keys = heads = None
-    if args.keys is not None:
-        rings = [load_trusted_keys(str(path)) for path in args.keys]
-        keys = KeyRing(key for ring in rings for key in ring.values())
-    if args.heads is not None:
-        try:
-            heads = read_heads(json.loads(args.heads.read_bytes()))
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError("not JSON", where=str(args.heads)) from error
-    if args.pack.stat().st_size > MAX_PACK_BYTES:
-        problem = f"a pack has at most {MAX_PACK_BYTES} bytes"
-        return _ReplayOutcome(None, "tampered", problem=problem, where=CONTAINER)
-    pack: Pack | None = None
+_RESULT_STATUS = {"same": 0, "not_replayable": UNREPLAYABLE}
+_RESULT_LABELS = {
+    "same": "the same",
+    "different": "different",
+    "not_replayable": "not replayable",
+    "tampered": "unusable",
+}
+
+
+def _replay_lines(args: Namespace) -> int:
+    """Replay each line of an export with the policies in the store, and print what differs."""
+    if args.keys is not None or args.markdown:
+        option = "--markdown" if args.markdown else "--keys"
+        raise UsageError(f"{option} is for a pack, and the file holds lines")
+    heads = _read_heads_option(args)
+    counts: Counter[str] = Counter()
+    paint = Paint()
+    with open_existing_store(load_settings(args)) as store, args.pack.open("rb") as lines:
+        for record in read_lines(lines):
+            outcome = _replay_line(store, record, heads)
+            counts[outcome.result] += 1
+            if args.json:
+                print(json.dumps(_outcome_to_json(outcome)))
+            elif outcome.record is None:
+                print(one_line(f"{outcome.where}: {outcome.problem}"))
+            elif outcome.result != "same":
+                print("\n".join(_format_outcome(outcome, paint)))
+    if not args.json:
+        parts = ", ".join(f"{counts[name]} {_RESULT_LABELS[name]}" for name in sorted(counts))
+        total = counts.total()
+        print(paint(f"{total} decision{'s' * (total != 1)}: {parts}", "dim"))
+    statuses = {_RESULT_STATUS.get(name, DIFFERENT) for name in counts}
+    return DIFFERENT if DIFFERENT in statuses else max(statuses)
+
+
+def _replay_line(
+    store: Store, record: DecisionRecord | InputError, heads: Sequence[ChainHead] | None
+) -> _ReplayOutcome:
+    if isinstance(record, InputError):
+        return _ReplayOutcome(None, "tampered", problem=record.problem, where=record.where)
+    try:
+        pack = export_pack(store, record)
+    except InputError as error:
+        return _ReplayOutcome(record, "not_replayable", (), None, error.problem, error.where)
+    return _replay_record(pack, heads)
+
+
+def _replay_record(pack: Pack, heads: Sequence[ChainHead] | None) -> _ReplayOutcome:
     notes: tuple[str, ...] = ()
     try:
-        pack = read_pack(args.pack.read_bytes(), keys)
         notes = () if heads is None else check_heads(pack.record, heads)
         result = replay_pack(pack)
     except (PackError, Unreplayable) as error:
-        record = None if pack is None else pack.record
         word = "not_replayable" if isinstance(error, Unreplayable) else "tampered"
-        return _ReplayOutcome(record, word, notes, problem=error.problem, where=error.where)
+        return _ReplayOutcome(pack.record, word, notes, problem=error.problem, where=error.where)
     same = "same" if result.same else "different"
     return _ReplayOutcome(result.record, same, (*result.notes, *notes), result)
+
+
+def _read_heads_option(args: Namespace) -> list[ChainHead] | None:
+    if args.heads is None:
+        return None
+    try:
+        return read_heads(json.loads(args.heads.read_bytes()))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError("not JSON", where=str(args.heads)) from error
+
+
+def _replay_pack(args: Namespace) -> _ReplayOutcome:
+    keys, heads = None, _read_heads_option(args)
+    if args.keys is not None:
+        rings = [load_trusted_keys(str(path)) for path in args.keys]
+        keys = KeyRing(key for ring in rings for key in ring.values())
+    if args.pack.stat().st_size > MAX_PACK_BYTES:
+        problem = f"a pack has at most {MAX_PACK_BYTES} bytes"
+        return _ReplayOutcome(None, "tampered", problem=problem, where=CONTAINER)
+    try:
+        pack = read_pack(args.pack.read_bytes(), keys)
+    except PackError as error:
+        return _ReplayOutcome(None, "tampered", problem=error.problem, where=error.where)
+    return _replay_record(pack, heads)
 
 
 def _outcome_to_json(outcome: _ReplayOutcome) -> dict[str, Any]:
@@ -315,7 +388,7 @@ def configure_diff(add: Arguments) -> None:
 def run_diff(args: Namespace) -> int:
     """Print the changes; 0 if there are none and all decisions were compared."""
     if args.limit < 0:
-        raise InputError(f"--limit must be 0 or more, not `{args.limit}`")
+        raise UsageError(f"--limit must be 0 or more, not `{args.limit}`")
     found = _compare_store(args) if args.records is None else _compare_file(args)
     if args.json:
         print(json.dumps(_comparison_to_json(found), indent=2))
@@ -328,14 +401,19 @@ def _compare_store(args: Namespace) -> PolicyComparison:
     config = load_config(config_path(args))
     registry = default_registry(*config.registries, *args.registry)
     with open_existing_store(config) as store:
-        return _compare_records(args, registry, store.find_records(build_filter(args)))
+        records = store.find_records(build_filter(args))
+        if args.tenant is None and SAMPLE_TENANT in store.backend.list_tenants():
+            text = f"made-up decisions are left out (--tenant {SAMPLE_TENANT} compares them)"
+            print(f"note: {text}", file=sys.stderr)
+            records = (record for record in records if record.tenant != SAMPLE_TENANT)
+        return _compare_records(args, registry, records)
 
 
 def _compare_file(args: Namespace) -> PolicyComparison:
     options = [name for name in _STORE_OPTIONS if getattr(args, name) is not None]
     if options:
         problem = f"--{options[0]} selects in the store, and you named a file"
-        raise InputError(problem, help="filter when you export")
+        raise UsageError(problem, help="filter when you export")
     registry = default_registry(*args.registry)
     with args.records.open("rb") as lines:
         return _compare_records(args, registry, read_lines(lines))

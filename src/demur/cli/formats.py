@@ -4,21 +4,24 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import (
     STANDARD_INPUT,
     add_registry_option,
+    hint_terminal,
+    match_code,
     parse_pairs,
     parse_time,
     prefix_errors,
     read_input,
     read_requests,
+    require_code,
 )
-from demur.codes.entry import is_code
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.emit.envelope import from_envelope, from_refusal_line
@@ -27,7 +30,7 @@ from demur.emit.hosts import HOOK_EVENTS
 from demur.errors import DemurError, InputError, one_line
 from demur.gate.clock import IdSource, system_clock
 from demur.model.refusal import Refusal
-from demur.providers.normalization import normalize
+from demur.providers.normalization import has_known_shape, normalize
 from demur.respond.case import Audience, ComposeSource, parse_compose_source
 from demur.respond.graceful import render, view
 from demur.respond.template import FALLBACK_LOCALE
@@ -54,20 +57,27 @@ def run_normalize(args: Namespace) -> int:
     """Print the refusal line of each refusal."""
     registry = default_registry(*args.registry)
     found: list[Refusal] = []
+    unknown = 0
     where, raw = read_input(args.file, "the response")
     text = raw.decode("utf-8", "replace")
     if not text.strip():
-        raise InputError("the input holds no response", where=where, help="like {...}, or a stream")
+        raise UsageError("the input holds no response", where=where, help="like {...}, or a stream")
     for body in filter(str.strip, text.splitlines()) if args.lines else [text]:
         response = body if args.status is None else (args.status, body)
         refusal = normalize(response, registry=registry)
+        if refusal is None and args.status is None and not has_known_shape(body):
+            unknown += 1
         if refusal is not None:
             found.append(refusal)
             fields = msgspec.to_builtins(refusal)
             print(json.dumps(fields, ensure_ascii=False) if args.json else refusal.line)
+    if unknown:
+        what = f"{unknown} of the lines are" if args.lines else "the input is"
+        text = f"{where}: {what} no response, error or stream that demur knows"
+        print(f"{one_line(text)}; give the HTTP status with --status", file=sys.stderr)
     if any(refusal.decided for refusal in found):
         return REFUSED
-    return NOT_JUDGED if found else 0
+    return NOT_JUDGED if found or unknown else 0
 
 
 BLOCKED = 2
@@ -133,9 +143,9 @@ def _emit_refusals(args: Namespace) -> int:
         if option not in accepted:
             flag = option.replace("_", "-")
             takes = ", ".join(f"--{one.replace('_', '-')}" for one in accepted) or "no options"
-            raise InputError(f"`{args.form}` does not take --{flag}", help=f"it takes {takes}")
+            raise UsageError(f"`{args.form}` does not take --{flag}", help=f"it takes {takes}")
     if "source" in form.required_arguments and "source" not in options:
-        raise InputError(f"`{args.form}` needs --source", help="a URI, like /gateway/eu-1")
+        raise UsageError(f"`{args.form}` needs --source", help="a URI, like /gateway/eu-1")
     new_id = IdSource()
     registry = default_registry(*args.registry)
     refusals = _read_refusals(registry)
@@ -172,6 +182,7 @@ def _form_arguments(
 
 
 def _read_refusals(registry: Registry) -> list[Refusal]:
+    hint_terminal("refusals")
     raw = sys.stdin.buffer.read()
     try:
         text = raw.decode("utf-8-sig").strip()
@@ -257,8 +268,11 @@ def run_respond(args: Namespace) -> int:
 
 
 def _load_source(name: str, registry: Registry) -> ComposeSource:
-    if is_code(name):
-        return Refusal.from_code(name, registry=registry)
+    code = match_code(name, registry)
+    if code is None and name != STANDARD_INPUT and not Path(name).exists():
+        code = require_code(name, registry)
+    if code is not None:
+        return Refusal.from_code(code, registry=registry)
     found = read_requests(name)
     if found.listed or not isinstance(found.requests[0].value, Mapping):
         help_text = "one decision at a time, as `demur show ID --json` prints it"

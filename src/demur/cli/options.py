@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
+from demur.codes.registry import Registry
 from demur.errors import DemurError, InputError, error_reason
+from demur.source.item import did_you_mean
 
 
 def add_registry_option(add: Arguments) -> None:
@@ -18,40 +20,68 @@ def add_registry_option(add: Arguments) -> None:
     add("--registry FILE ...", text)
 
 
-_SECONDS_PER_UNIT = {"m": 60, "h": 3600, "d": 86400}
+def require_code(text: str, registry: Registry) -> str:
+    """Return the registered code that was named, in any case.
+
+    Raises:
+        UsageError: No registry has it.
+    """
+    code = match_code(text, registry)
+    if code is None:
+        meant = did_you_mean(text, (entry.code for entry in registry))
+        raise UsageError(
+            f"unknown code `{text[:80]}`", help=meant or "`demur codes list` lists them"
+        )
+    return code
+
+
+def match_code(text: str, registry: Registry) -> str | None:
+    """Return the registered code that equals `text` but for its case, or None."""
+    domain, slash, name = text.rpartition("/")
+    folded = f"{domain.lower()}{slash}{name.upper().replace('-', '_')}"
+    return next((code for code in (text, folded) if code in registry), None)
+
+
+_SECONDS_PER_UNIT = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MAX_PERIOD = 10_000
+_DAYS = {"today": 0, "yesterday": 1}
 
 
 def parse_period(text: str) -> timedelta:
-    """Parse a period like `30m`, `8h` or `7d`.
+    """Parse a period like `30m`, `8h`, `7d` or `2w`.
 
     Raises:
-        InputError: The text is not a period.
+        UsageError: The text is not a period.
     """
     number, unit = text[:-1], text[-1:]
     if not (number.isascii() and number.isdecimal()) or unit not in _SECONDS_PER_UNIT:
-        raise InputError(f"`{text}` is not a period", help="like 30m, 8h or 7d")
+        raise UsageError(f"`{text}` is not a period", help="like 30m, 8h, 7d or 2w")
     if not 0 < int(number) <= _MAX_PERIOD:
-        raise InputError(
-            f"`{text}` is not a period", help=f"from 1 to {_MAX_PERIOD} minutes, hours or days"
-        )
+        help_text = f"from 1 to {_MAX_PERIOD} minutes, hours, days or weeks"
+        raise UsageError(f"`{text}` is not a period", help=help_text)
     return timedelta(seconds=int(number) * _SECONDS_PER_UNIT[unit])
 
 
 def parse_time(text: str, now: datetime) -> datetime:
-    """Parse a date, a time (UTC unless it names a zone), or a period before `now`.
+    """Parse a date, a time (UTC unless it names a zone), `today`, or a period before `now`.
+
+    `today` and `yesterday` begin at midnight UTC.
 
     Raises:
-        InputError: The text is not a time.
+        UsageError: The text is not a time.
     """
+    days_back = _DAYS.get(text.casefold())
+    if days_back is not None:
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return midnight - timedelta(days=days_back)
     if text[-1:] in _SECONDS_PER_UNIT and text[:-1].isdecimal():
         return now - parse_period(text)
     try:
         named = datetime.fromisoformat(text)
         return named.replace(tzinfo=UTC) if named.tzinfo is None else named.astimezone(UTC)
     except (ValueError, OverflowError):
-        help_text = "like 2027-01-31, 2027-01-31T12:00Z, or 7d for seven days ago"
-        raise InputError(f"`{text}` is not a time", help=help_text) from None
+        help_text = "like yesterday, 2h, 7d, 2027-01-31 or 2027-01-31T12:00Z"
+        raise UsageError(f"`{text}` is not a time", help=help_text) from None
 
 
 def parse_pairs(pairs: Iterable[str], where: str, example: str) -> dict[str, str]:
@@ -64,7 +94,7 @@ def parse_pairs(pairs: Iterable[str], where: str, example: str) -> dict[str, str
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise InputError(f"`{pair}` is not NAME=VALUE", where=where, help=f"like `{example}`")
+            raise UsageError(f"`{pair}` is not NAME=VALUE", where=where, help=f"like `{example}`")
         values[name.replace("-", "_")] = value
     return values
 
@@ -101,6 +131,12 @@ def make_folder(path: Path) -> None:
 STANDARD_INPUT = "-"
 
 
+def hint_terminal(what: str) -> None:
+    """Say on standard error that the command waits for the keyboard, if it does."""
+    if sys.stdin.isatty():
+        print(f"reading {what} from the keyboard; end with Ctrl-D", file=sys.stderr)
+
+
 def read_input(name: str, what: str, max_bytes: int = -1) -> tuple[str, bytes]:
     """Return the content of a file with its name; `-` is standard input.
 
@@ -111,8 +147,7 @@ def read_input(name: str, what: str, max_bytes: int = -1) -> tuple[str, bytes]:
         if name != STANDARD_INPUT:
             with Path(name).open("rb") as file:
                 return name, file.read(max_bytes)
-        if sys.stdin.isatty():
-            print(f"reading {what} from the keyboard; end with Ctrl-D", file=sys.stderr)
+        hint_terminal(what)
         return "standard input", sys.stdin.buffer.read(max_bytes)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {what}: {error_reason(error)}", where=name) from error
@@ -169,11 +204,14 @@ class RequestBatch(NamedTuple):
     requests: tuple[RequestItem, ...]
 
 
+_REQUEST_HELP = 'like {"action": ...}'
+
+
 def read_requests(name: str) -> RequestBatch:
     """Return the requests in the file `name`; `-` is standard input.
 
     Raises:
-        InputError: The file cannot be read, or is not JSON.
+        InputError: The file cannot be read, is not JSON, or holds no request.
     """
     where, raw = read_input(name, "the request")
     try:
@@ -181,7 +219,7 @@ def read_requests(name: str) -> RequestBatch:
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8, from byte {error.start} on", where=where) from error
     if not text.strip():
-        raise InputError("there is no request in it", where=where, help='like {"action": ...}')
+        raise UsageError("there is no request in it", where=where, help=_REQUEST_HELP)
     try:
         value = parse_json(text, where, unique_keys=True)
     except InputError as error:
@@ -195,6 +233,8 @@ def read_requests(name: str) -> RequestBatch:
         ]
         return RequestBatch(listed=True, requests=tuple(found))
     if isinstance(value, list):
+        if not value:
+            raise UsageError("there is no request in the list", where=where, help=_REQUEST_HELP)
         found = [RequestItem(f"{where}[{index}]", item) for index, item in enumerate(value)]
         return RequestBatch(listed=True, requests=tuple(found))
     return RequestBatch(listed=False, requests=(RequestItem(where, value),))

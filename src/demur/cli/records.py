@@ -1,9 +1,11 @@
 """`demur show` and `demur explain`: find decision records, print them, and explain them."""
 
 import json
+import math
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -16,8 +18,8 @@ from demur.audit.report import (
     report_decision,
     summarize_grants,
 )
-from demur.cli.main import Arguments
-from demur.cli.options import parse_time
+from demur.cli.main import Arguments, UsageError
+from demur.cli.options import match_code, parse_time, require_code
 from demur.cli.refusals import describe_decision, describe_words, exit_status, outcome_lines
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.cli.workspace import (
@@ -26,9 +28,11 @@ from demur.cli.workspace import (
     load_settings,
     open_existing_store,
 )
+from demur.codes.loading import default_registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
 from demur.gate.clock import format_timestamp, system_clock
+from demur.gate.config import Config
 from demur.gate.inputs import DEFAULT_TENANT
 from demur.model.record import DecisionRecord
 from demur.store.backend import RecordFilter
@@ -126,7 +130,17 @@ def _record_to_object(record: DecisionRecord) -> dict[str, Any]:
 
 
 _DEFAULT_SHOWN = 20
-_FILTER_OPTIONS = ("verdict", "code", "action", "subject", "since", "until", "last")
+FILTER_OPTIONS = (
+    "verdict",
+    "code",
+    "action",
+    "subject",
+    "min_amount",
+    "max_amount",
+    "currency",
+    "since",
+    "until",
+)
 
 
 def add_filter_options(add: Arguments) -> None:
@@ -135,20 +149,34 @@ def add_filter_options(add: Arguments) -> None:
     add("--code CODE", "only decisions with this reason code")
     add("--action TYPE", "only decisions on this type of action")
     add("--subject WHO", "only decisions for this subject")
+    add("--min-amount N", "only amounts from this one on", type=float)
+    add("--max-amount N", "only amounts up to this one", type=float)
+    add("--currency CODE", "only amounts in this currency, like USD")
     add_period_options(add)
 
 
 def add_period_options(add: Arguments) -> None:
     """Add `--since WHEN` and `--until WHEN`, which `build_filter` reads."""
-    when = "a day, a time, or how long ago, like 7d"
+    when = "a day, a time, `today`, `yesterday`, or how long ago: 2h, 7d"
     add("--since WHEN", f"only from this time on: {when}")
     add("--until WHEN", "only before this time")
 
 
 def build_filter(args: Namespace) -> RecordFilter:
-    """Return the filter that the options describe."""
+    """Return the filter that the options describe.
+
+    Raises:
+        UsageError: A time or an amount cannot be used.
+    """
     now = system_clock()
+    amounts = {name: getattr(args, name, None) for name in ("min_amount", "max_amount")}
+    for name, amount in amounts.items():
+        if amount is not None and not math.isfinite(amount):
+            raise UsageError(f"`{amount}` is not an amount", where=f"--{name.replace('_', '-')}")
+    currency = getattr(args, "currency", None)
     return RecordFilter(
+        **amounts,
+        currency=None if currency is None else currency.upper(),
         tenant=args.tenant,
         verdict=getattr(args, "verdict", None),
         reason_code=getattr(args, "code", None),
@@ -157,6 +185,27 @@ def build_filter(args: Namespace) -> RecordFilter:
         until=None if args.until is None else format_timestamp(parse_time(args.until, now)),
         subject=getattr(args, "subject", None),
     )
+
+
+def require_known_code(args: Namespace, config: Config, store: Store) -> None:
+    """Complete `--code`, in any case; a code that only old records name is known as well.
+
+    Raises:
+        UsageError: Neither a registry nor a record has the code.
+    """
+    if args.code is None:
+        return
+    registry = default_registry(*config.registries)
+    code = match_code(args.code, registry)
+    if code is None and any(store.find_records(RecordFilter(reason_code=args.code), limit=1)):
+        return
+    args.code = code or require_code(args.code, registry)
+
+
+def find_filter_options(args: Namespace) -> list[str]:
+    """Return the options among `args` that choose decisions."""
+    names = [name for name in FILTER_OPTIONS if getattr(args, name) is not None]
+    return [f"--{name.replace('_', '-')}" for name in names]
 
 
 def configure_show(add: Arguments) -> None:
@@ -171,23 +220,33 @@ def configure_show(add: Arguments) -> None:
     )
     add_filter_options(add)
     add_tenant_option(add)
-    add("--json", "the whole record as JSON; many records: one per line")
+    form = add.either()
+    form("--json", "the whole record as JSON; many records: one per line")
+    form("--web", "open it in the dashboard, which is started if it does not run")
     add_config_option(add)
 
 
 def run_show(args: Namespace) -> int:
     """Print one decision, or the list."""
-    filters = [name for name in _FILTER_OPTIONS if getattr(args, name) is not None]
+    filters = find_filter_options(args) + ["--last"] * (args.last is not None)
     if args.id is not None and filters:
-        raise InputError(f"--{filters[0]} filters decisions, and cannot be combined with an ID")
+        raise UsageError(f"{filters[0]} filters decisions, and cannot be combined with an ID")
     if args.last is not None and args.last < 1:
-        raise InputError(f"--last must be above 0, not `{args.last}`")
-    with open_existing_store(load_settings(args)) as store:
-        if args.id is not None:
-            record = find_record(store, args.id, args.tenant)
+        raise UsageError(f"--last must be above 0, not `{args.last}`")
+    config = load_settings(args)
+    with open_existing_store(config) as store:
+        require_known_code(args, config, store)
+        if args.id is not None or args.web:
+            record = find_record(store, NEWEST if args.id is None else args.id, args.tenant)
+        if args.web:
+            page = f"/decisions/{record.decision_id}"
+        elif args.id is not None:
             print(record_to_json(record) if args.json else _describe_in_full(record, Paint()))
         else:
             _print_list(store, args)
+    if args.web:
+        # The service is loaded only when it is needed, so that `show` starts fast.
+        import_module("demur.cli.service").open_page(args, page)
     return 0
 
 

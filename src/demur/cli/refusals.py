@@ -10,6 +10,7 @@ import msgspec
 
 from demur.classification import make_decision
 from demur.cli.main import Arguments
+from demur.cli.options import STANDARD_INPUT, hint_terminal, require_code
 from demur.cli.terminal import Paint, paint_outcome, wrap_text
 from demur.codes.loading import default_registry
 from demur.codes.refusal_line import FoundRefusal, find_refusals, format_refusal
@@ -30,15 +31,17 @@ def configure_format(add: Arguments) -> None:
 def run_format(args: Namespace) -> int:
     """Print the line."""
     detail = args.detail
-    if detail == "-":
+    if detail == STANDARD_INPUT:
+        hint_terminal("the detail")
         # Bytes that are not UTF-8 become lone surrogates, as they do in arguments.
         detail = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").rstrip("\r\n")
     registry = default_registry()
+    code = require_code(args.code, registry)
     if args.json:
-        refusal = Refusal.from_code(args.code, detail, registry=registry)
+        refusal = Refusal.from_code(code, detail, registry=registry)
         print(msgspec.json.encode(refusal).decode())
     else:
-        print(format_refusal(args.code, detail, registry=registry))
+        print(format_refusal(code, detail, registry=registry))
     return 0
 
 
@@ -69,8 +72,10 @@ def run_parse(args: Namespace) -> int:
 
 
 def _read_lines(files: list[str]) -> Iterator[str]:
-    for name in files or ["-"]:
-        with sys.stdin.buffer if name == "-" else Path(name).open("rb") as stream:
+    for name in files or [STANDARD_INPUT]:
+        if name == STANDARD_INPUT:
+            hint_terminal("lines")
+        with sys.stdin.buffer if name == STANDARD_INPUT else Path(name).open("rb") as stream:
             # Logs are not always UTF-8; undecodable bytes become lone surrogates.
             for raw in stream:
                 yield raw.decode("utf-8", "surrogateescape")
@@ -117,13 +122,14 @@ def configure_classify(add: Arguments) -> None:
 
 def run_classify(args: Namespace) -> int:
     """Print the decision and return its status."""
+    registry = default_registry()
     decision = make_decision(
         args.verdict,
-        args.codes,
+        [require_code(code, registry) for code in args.codes],
         constraints=args.constraint,
         missing=args.missing,
         attempts_left=not args.last_attempt,
-        registry=default_registry(),
+        registry=registry,
     )
     print(
         msgspec.json.encode({"outcome": decision.outcome, **msgspec.to_builtins(decision)}).decode()

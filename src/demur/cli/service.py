@@ -4,12 +4,15 @@ import argparse
 import json
 import sys
 import time
+import webbrowser
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from http.client import HTTPConnection, HTTPException
 from importlib import import_module
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from demur.audit.report import format_amount
 from demur.cli.main import Arguments
@@ -34,15 +37,10 @@ from demur.store.backend import RecordFilter
 from demur.store.rows import ApiKey, hours_back
 from demur.store.store import Store
 
-_SERVE_EPILOG = (
-    "exit: 0 stopped by a signal; 1 it cannot serve; 2 usage. "
-    "SIGTERM finishes open requests first, a second SIGTERM stops at once"
-)
-
 
 def configure_serve(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog(_SERVE_EPILOG)
+    add.epilog("SIGTERM finishes open requests first, a second SIGTERM stops at once")
     add("--host ADDRESS", "the address to listen on; all but loopback require API keys")
     add("--port N", "the port; 0 picks a free port", type=int)
     add("--workers N", "the number of worker processes", type=int)
@@ -71,9 +69,12 @@ def run_serve(args: Namespace) -> int:
             f"the service needs the `{error.name}` package", help="pip install 'demur[service]'"
         ) from error
     count = running.add_sample(config) if args.sample else 0
+    page: str | None = getattr(args, "page", None)
 
     def announce(url: str) -> None:
         _announce_start(args, config, url, count)
+        if page is not None:
+            _open_browser(f"{url}{page}")
 
     running.run_service(path, config, settings, on_started=announce)
     return 0
@@ -90,12 +91,54 @@ def _announce_start(args: Namespace, config: Config, url: str, count: int) -> No
     print(paint("  Ctrl-C stops it", "dim"), flush=True)
 
 
+def open_page(args: Namespace, page: str) -> None:
+    """Open a page of the dashboard in the browser; start the service if it does not run.
+
+    Raises:
+        MissingExtraError: The service must be started, and is not installed.
+    """
+    config = load_settings(args)
+    settings = read_settings(config.service)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - it is called, not bound
+    url = f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+    status = _fetch_status(f"{url}{page}")
+    if status in _SERVED:
+        _open_browser(f"{url}{page}")
+        return
+    # Something else listens there, or a service with another store: take a free port.
+    port = None if status is None else 0
+    extra = {"host": None, "port": port, "workers": None, "sample": False, "json": False}
+    run_serve(Namespace(**{**vars(args), **extra, "page": page}))
+
+
+# A page that needs a key redirects to the login.
+_SERVED = (200, 303)
+
+
+def _fetch_status(url: str) -> int | None:
+    """Return the status of a page, or None if nothing listens there."""
+    address = urlsplit(url)
+    connection = HTTPConnection(address.hostname or "", address.port, timeout=2)
+    try:
+        connection.request("GET", address.path)
+        return connection.getresponse().status
+    except (OSError, HTTPException) as error:
+        return None if isinstance(error, ConnectionError) else 0
+    finally:
+        connection.close()
+
+
+def _open_browser(url: str) -> None:
+    print(url, flush=True)
+    if not webbrowser.open(url):
+        print("no browser can be started; open the page yourself, or set BROWSER", file=sys.stderr)
+
+
 _KEY_FIELDS = ("key_id", "tenant", "created_at", "expires_at", "revoked_at", "note")
 
 
 def configure_keys_list(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 done, 1 an error, 2 usage")
     add_tenant_option(add)
     add("--json", "one JSON object per key")
     add_config_option(add)
@@ -137,7 +180,6 @@ def _key_row(key: ApiKey, now: str) -> tuple[str, ...]:
 
 def configure_keys_create(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 created, 1 an error, 2 usage")
     whose = add.either(required=True)
     whose("--tenant TENANT", "the tenant of the key")
     whose("--all-tenants", "a key for every tenant")
@@ -185,7 +227,6 @@ def run_keys_create(args: Namespace) -> int:
 
 def configure_keys_revoke(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 revoked, 1 an error, 2 usage")
     add("key_id KEY", "the id: the middle part of the key")
     add("--json", "one JSON object")
     add_config_option(add)

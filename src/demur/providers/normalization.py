@@ -62,6 +62,31 @@ def normalize(obj: Any, *, registry: Registry | None = None) -> Refusal | None:
     return _answer_safely(lambda: read_signal(obj), registry)
 
 
+# Fields of the responses, events and errors that readers know.
+_KNOWN_FIELDS = frozenset(
+    """
+    action answers assessments body candidates choices code completion content data decision delta
+    detail error errors evaluated_permission event finishReason finish_reason generatedImages
+    generatedVideos generations guardrailAction guardrails hookEventType hookSpecificOutput
+    is_valid jsonrpc message messages moderation object output outputs permission permission_denials
+    promptFeedback reason_code refusal refusal_class response result results role
+    sanitizationResult serverContent status status_code stopReason stop_reason text trace type
+    """.split()  # noqa: SIM905 - a list would take a line for each
+)
+
+
+def has_known_shape(obj: Any) -> bool:
+    """Return whether `obj` has a field of a response, an event or an error that readers know.
+
+    `normalize` returns None both for a response without a refusal and for an unrelated object.
+    """
+    raw = parse_json(obj)
+    if isinstance(raw, Mapping):
+        return not _KNOWN_FIELDS.isdisjoint(raw)
+    events = stored_events(raw, ReadBudget())
+    return any(isinstance(one, Mapping) and has_known_shape(one) for one in events or ())
+
+
 def normalize_stream(
     stream: StreamAccumulator, *, registry: Registry | None = None
 ) -> Refusal | None:

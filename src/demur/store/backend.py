@@ -45,6 +45,9 @@ class RecordFilter(NamedTuple):
     request_id: str | None = None
     before: str | None = None
     unreviewed: bool | None = None
+    min_amount: float | None = None
+    max_amount: float | None = None
+    currency: str | None = None
 
 
 class Transaction(Protocol):

@@ -225,9 +225,14 @@ class Backend(ABC):
             "until": "created_at < :until",
             "before": "decision_id < :before",
             "unreviewed": _IS_UNREVIEWED,
+            "min_amount": "amount_value >= :min_amount",
+            "max_amount": "amount_value <= :max_amount",
+            "currency": "amount_currency = :currency",
         }
         filters = record_filter._asdict().items()
-        values = {name: value for name, value in filters if value not in {None, False}}
+        # An amount of 0 equals False, and is a filter all the same.
+        unset = (None, False)
+        values = {name: value for name, value in filters if not any(value is no for no in unset)}
         conditions = [tests.get(name, f"{name} = :{name}") for name in values]
         # One tenant's records have an index by time. All tenants' and one subject's records are
         # read by id, which grows with time.

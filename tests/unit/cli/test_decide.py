@@ -134,8 +134,12 @@ def test_many_records_come_as_json_one_a_line() -> None:
     assert Path("all.jsonl").read_text(encoding="utf-8") == ran.out
 
 
-def test_an_empty_list_is_no_decision() -> None:
-    assert demur("decide", stdin="[]") == (0, "0 decisions\n", "")
+@pytest.mark.parametrize("nothing", ["[]", "", " \n"])
+def test_a_check_of_nothing_never_passes(nothing: str) -> None:
+    ran = demur("decide", stdin=nothing)
+
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("error: standard input: there is no request in ")
 
 
 def test_one_bad_request_among_many_is_named_by_its_line_and_none_is_decided() -> None:
@@ -150,7 +154,7 @@ def test_one_bad_request_among_many_is_named_by_its_line_and_none_is_decided() -
 def test_options_for_one_request_are_refused_with_many(option: str) -> None:
     ran = demur("decide", option, "RCE_RISK", stdin=lines(SMALL, LARGE))
 
-    assert ran.status == 1
+    assert ran.status == 2
     assert f"{option} applies to one request, and the file has 2" in ran.err
 
 
@@ -161,6 +165,12 @@ def test_findings_can_be_passed_with_the_request() -> None:
     assert [finding["surface"] for finding in record["findings"]] == ["tool_call", "tool_result"]
 
 
+def test_codes_and_surfaces_are_taken_in_any_case() -> None:
+    [finding] = decided(SMALL, "--finding", "rce_risk:Tool-Result")["findings"]
+
+    assert (finding["code"], finding["surface"]) == ("RCE_RISK", "tool_result")
+
+
 def test_a_finding_whose_code_has_no_surface_gets_a_default_surface() -> None:
     [finding] = decided(SMALL, "--finding", "MODEL_DECLINED")["findings"]
 
@@ -168,20 +178,21 @@ def test_a_finding_whose_code_has_no_surface_gets_a_default_surface() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("words", "problem", "status"),
     [
-        (["--finding", "RCE_RIS"], "did you mean `RCE_RISK`?"),
-        (["--finding", "RCE_RISK:nowhere"], "unknown surface `nowhere`"),
-        (["--grant", "gone.json"], "gone.json: cannot read: no such file"),
-        (["--grant", SMALL], f"{SMALL}: not a grant: "),
-        (["--continues", "nothing"], "there is no decision `nothing`"),
-        (["--config", "gone.toml"], "gone.toml: cannot read the settings: no such file"),
+        (["--finding", "RCE_RIS"], "did you mean `RCE_RISK`?", 2),
+        (["--finding", "RCE_RISK:nowhere"], "unknown surface `nowhere`", 2),
+        (["--finding", "RCE_RISK:tool_cal"], "did you mean `tool_call`?", 2),
+        (["--grant", "gone.json"], "gone.json: cannot read: no such file", 1),
+        (["--grant", SMALL], f"{SMALL}: not a grant: ", 1),
+        (["--continues", "nothing"], "there is no decision `nothing`", 1),
+        (["--config", "gone.toml"], "gone.toml: cannot read the settings: no such file", 1),
     ],
 )
-def test_bad_words_say_what_is_meant(words: list[str], problem: str) -> None:
+def test_bad_words_say_what_is_meant(words: list[str], problem: str, status: int) -> None:
     ran = demur("decide", SMALL, *words)
 
-    assert ran.status == 1
+    assert ran.status == status
     assert problem in ran.err
 
 
@@ -554,19 +565,19 @@ def test_an_experience_can_expire() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("words", "problem", "status"),
     [
-        (["--severity", "9"], "a severity is a number from 1 to 5, not `9`"),
-        (["--expires", "0"], "--expires must be from 1 to 36500 days, not `0`"),
-        (["--note", "x" * 3000], "a note has at most 2000 characters"),
-        (["--tenant", "acme"], "there is no decision yet"),
+        (["--severity", "9"], "unknown value `9` of --severity", 2),
+        (["--expires", "0"], "--expires must be from 1 to 36500 days, not `0`", 2),
+        (["--note", "x" * 3000], "a note has at most 2000 characters", 1),
+        (["--tenant", "acme"], "there is no decision yet", 1),
     ],
 )
-def test_bad_words_say_what_is_meant_learn(words: list[str], problem: str) -> None:
+def test_bad_words_say_what_is_meant_learn(words: list[str], problem: str, status: int) -> None:
     decided(SMALL)
     ran = demur("learn", "last", "--outcome", "failure", *words)
 
-    assert ran.status == 1
+    assert ran.status == status
     assert problem in ran.err
 
 
@@ -633,5 +644,5 @@ def test_forget_deletes_expired_experiences() -> None:
 def test_forget_takes_either_memory_ids_or_expired(words: tuple[str, ...]) -> None:
     ran = demur("forget", *words)
 
-    assert ran.status == 1
+    assert ran.status == 2
     assert "give either memory ids or --expired" in ran.err

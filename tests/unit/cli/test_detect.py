@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from demur.cli import detect
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.errors import InputError
 
 ROWS = (
@@ -129,6 +129,16 @@ def test_a_field_that_is_nowhere_is_missing(
 )
 def test_too_many_refusals_can_fail_a_run(limit: str, status: int, answers: Path) -> None:
     assert ran(str(answers), "--fail-over", limit) == status
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{}\n"])
+def test_a_check_of_no_answers_never_passes(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(UsageError, match="there is no answer to check"):
+        ran(str(path), "--fail-over", "full>10%")
+    assert ran(str(path)) == 0
 
 
 def test_a_limit_that_is_none_is_a_usage_error(answers: Path) -> None:

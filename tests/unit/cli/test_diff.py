@@ -34,6 +34,18 @@ def test_the_policy_that_decided_changes_nothing(where: list[str]) -> None:
     assert ran.out == "5 compared, 0 would change\n"
 
 
+@pytest.mark.usefixtures("records")
+def test_made_up_decisions_are_left_out_unless_they_are_named() -> None:
+    with gate_over(open_store("demur.db"), entropy=entropy_of("later")) as gate:
+        gate.decide(refund(tenant={"id": "sample"}))
+
+    ran = demur("diff", "--policy", "policy.yaml")
+    assert ran.out == "5 compared, 0 would change\n"
+    assert ran.err == "note: made-up decisions are left out (--tenant sample compares them)\n"
+    ran = demur("diff", "--policy", "policy.yaml", "--tenant", "sample")
+    assert (ran.out, ran.err) == ("1 compared, 0 would change\n", "")
+
+
 @pytest.mark.parametrize("where", [[], ["records.jsonl"]])
 def test_diff_shows_changed_verdicts(records: list[DecisionRecord], where: list[str]) -> None:
     ran = demur("diff", *where, "--policy", "candidate.yaml")
@@ -65,7 +77,7 @@ def test_only_so_many_are_shown_and_all_are_counted() -> None:
     assert "DECISION" not in ran.out
     assert "3 would change" in ran.out
     ran = demur("diff", "--policy", "candidate.yaml", "--limit", "-1")
-    assert ran.status == 1
+    assert ran.status == 2
 
 
 @pytest.mark.usefixtures("records")
@@ -144,18 +156,18 @@ def test_diff_reports_skipped_and_erased_decisions() -> None:
 
 @pytest.mark.usefixtures("records")
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("words", "problem", "status"),
     [
-        (["records.jsonl", "--since", "7d"], "--since selects in the store"),
-        (["records.jsonl", "--config", "demur.toml"], "--config selects in the store"),
-        (["nosuch.jsonl"], "no such file"),
-        (["--config", "nosuch.toml"], "cannot read the settings"),
+        (["records.jsonl", "--since", "7d"], "--since selects in the store", 2),
+        (["records.jsonl", "--config", "demur.toml"], "--config selects in the store", 2),
+        (["nosuch.jsonl"], "no such file", 1),
+        (["--config", "nosuch.toml"], "cannot read the settings", 1),
     ],
 )
-def test_diff_refuses_invalid_arguments(words: list[str], problem: str) -> None:
+def test_diff_refuses_invalid_arguments(words: list[str], problem: str, status: int) -> None:
     ran = demur("diff", "--policy", "policy.yaml", *words)
 
-    assert ran.status == 1
+    assert ran.status == status
     assert problem in ran.err
 
 

@@ -53,6 +53,40 @@ def test_a_decision_is_written_as_json_to_a_file_that_is_its_owners(
     assert not Path("one.json.part").exists()
 
 
+@pytest.mark.usefixtures("records")
+def test_exported_lines_replay_beside_the_store() -> None:
+    assert demur("export", "--all", "--out", "records.jsonl").status == 0
+
+    ran = demur("replay", "records.jsonl")
+    assert ran == (0, "3 decisions: 3 the same\n", "")
+    rows = [
+        json.loads(line) for line in demur("replay", "records.jsonl", "--json").out.splitlines()
+    ]
+    assert [row["result"] for row in rows] == ["same"] * 3
+
+
+def test_lines_that_differ_or_cannot_be_replayed_are_named(records: list[DecisionRecord]) -> None:
+    demur("audit", "erase", "--subject", "agent:billing", "--tenant", "acme", "--yes")
+    assert demur("export", "--all", "--out", "records.jsonl").status == 0
+    assert demur("replay", "records.jsonl").status == 6
+
+    with Path("records.jsonl").open("a", encoding="utf-8") as lines:
+        lines.write("{}\n")
+    ran = demur("replay", "records.jsonl")
+    assert ran.status == 1
+    assert "line 4: not a line of an export" in ran.out
+    assert records[1].decision_id in ran.out
+    assert ran.out.endswith("4 decisions: 1 not replayable, 2 the same, 1 unusable\n")
+
+
+@pytest.mark.usefixtures("records")
+def test_options_of_packs_are_refused_with_lines() -> None:
+    demur("export", "--all", "--out", "records.jsonl")
+
+    ran = demur("replay", "records.jsonl", "--markdown")
+    assert ran == (2, "", "error: --markdown is for a pack, and the file holds lines\n")
+
+
 def test_a_pack_replays(records: list[DecisionRecord]) -> None:
     ran = demur("export", records[1].decision_id, "--pack", "--out", "decision.zip")
 
@@ -120,7 +154,8 @@ def test_lines_can_be_printed(records: list[DecisionRecord]) -> None:
 def test_export_refuses_invalid_arguments(words: list[str], problem: str) -> None:
     ran = demur("export", *words)
 
-    assert ran.status == 1
+    in_the_store_or_a_file = problem in {"there is no decision", "no such file"}
+    assert ran.status == (1 if in_the_store_or_a_file else 2)
     assert problem in ran.err
 
 

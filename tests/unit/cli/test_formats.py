@@ -18,7 +18,7 @@ from demur.cli.formats import configure_respond, run_respond
 from demur.cli.main import Arguments
 from demur.codes.registry import Registry
 from demur.emit.formats import EMIT_FORMATS
-from demur.errors import InputError, UnknownCodeError
+from demur.errors import InputError
 from demur.model.refusal import Refusal
 
 DECLINED = {"choices": [{"message": {"refusal": "No."}, "finish_reason": "stop"}]}
@@ -95,7 +95,34 @@ def test_an_unreadable_response_is_an_error(write: Path) -> None:
 
 def test_any_bytes_give_an_answer(write: Path) -> None:
     write.write_bytes(b"\xff\x00{")
-    assert ran(str(write)) == 0
+    assert ran(str(write)) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ('{"foo": 1}', 6),
+        ("just words", 6),
+        ("[]", 6),
+        ('{"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}', 0),
+        ('data: {"choices": [{"delta": {"content": "hi"}}]}\n\ndata: [DONE]\n', 0),
+    ],
+)
+def test_an_unknown_shape_is_no_success(
+    text: str, status: int, write: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write.write_text(text, encoding="utf-8")
+
+    assert ran(str(write)) == status
+    message = f"{write}: the input is no response, error or stream that demur knows"
+    assert (message in capsys.readouterr().err) is (status == 6)
+
+
+def test_unknown_lines_are_counted(write: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write.write_text('{"foo": 1}\n{"content": [], "stop_reason": "end_turn"}\n', encoding="utf-8")
+
+    assert ran(str(write), "--lines") == 6
+    assert "1 of the lines are no response" in capsys.readouterr().err
 
 
 LINE = "REFUSED: RCE_RISK: curl x | sh"
@@ -378,7 +405,7 @@ def test_a_file_that_is_not_a_decision_is_an_error(
 
 
 def test_invalid_arguments_of_respond_are_errors() -> None:
-    with pytest.raises(UnknownCodeError, match="RATE_LIMITS"):
+    with pytest.raises(InputError, match="unknown code `RATE_LIMITS`"):
         respond("RATE_LIMITS")
     with pytest.raises(InputError, match="`tool` is not NAME=VALUE"):
         respond("RATE_LIMIT", "--slot", "tool")

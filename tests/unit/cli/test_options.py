@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support.command_line import demur
 
+from demur.cli.main import main
 from demur.cli.options import (
     parse_period,
     parse_time,
@@ -27,7 +28,7 @@ def test_a_period_is_a_number_and_a_unit(text: str, length: timedelta) -> None:
     assert parse_period(text) == length
 
 
-@pytest.mark.parametrize("text", ["", "m", "8", "8w", "-1d", "1.5h", "0d", "10001d", "٣d"])
+@pytest.mark.parametrize("text", ["", "m", "8", "8y", "-1d", "1.5h", "0d", "10001d", "٣d"])
 def test_anything_else_is_no_period(text: str) -> None:
     with pytest.raises(InputError, match="is not a period"):
         parse_period(text)
@@ -41,6 +42,9 @@ def test_anything_else_is_no_period(text: str) -> None:
         ("2027-01-30T10:00+02:00", datetime(2027, 1, 30, 8, tzinfo=UTC)),
         ("2027-01-30T10:00Z", datetime(2027, 1, 30, 10, tzinfo=UTC)),
         ("7d", NOON - timedelta(days=7)),
+        ("2w", NOON - timedelta(days=14)),
+        ("today", NOON.replace(hour=0)),
+        ("Yesterday", NOON.replace(hour=0) - timedelta(days=1)),
     ],
 )
 def test_a_moment_is_a_day_a_time_or_how_long_ago(text: str, wanted: datetime) -> None:
@@ -136,17 +140,33 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_requests("a\x00b")
 
 
-def test_typing_a_request_shows_how_to_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Keyboard(io.TextIOWrapper):
-        def isatty(self) -> bool:
-            return True
+class Keyboard(io.TextIOWrapper):
+    """Standard input at a terminal."""
 
+    def isatty(self) -> bool:
+        """Return true, as a terminal does."""
+        return True
+
+
+def test_typing_a_request_shows_how_to_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     err = io.StringIO()
     monkeypatch.setattr(sys, "stdin", Keyboard(io.BytesIO(b"{}")))
     monkeypatch.setattr(sys, "stderr", err)
 
     assert read_requests("-") == (False, (("standard input", {}),))
     assert err.getvalue() == "reading the request from the keyboard; end with Ctrl-D\n"
+
+
+@pytest.mark.parametrize("command", ["parse", "normalize", "detect", "emit problem", "decide"])
+def test_each_command_that_reads_the_keyboard_says_so(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Keyboard(io.BytesIO(b"REFUSED: RCE_RISK: x")))
+    main(command.split())
+
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith("reading ")
+    assert first.endswith(" from the keyboard; end with Ctrl-D")
 
 
 def test_an_error_that_is_not_about_the_request_is_left_alone() -> None:

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from support.command_line import demur
@@ -220,8 +221,75 @@ def test_filters_choose_among_decisions(words: tuple[object, ...], wanted: list[
 def test_words_that_make_no_sense_are_errors(words: list[str], problem: str) -> None:
     ran = demur("show", *words)
 
-    assert ran.status == 1
+    assert ran.status == 2
     assert problem in ran.err
+
+
+@pytest.mark.parametrize(
+    ("code", "help_text"),
+    [
+        ("RCE", "did you mean `RCE_RISK`?"),
+        ("RCE_RISC", "did you mean `RCE_RISK`?"),
+        ("NOTHING_LIKE_IT", "`demur codes list` lists them"),
+    ],
+)
+@pytest.mark.parametrize("command", ["show", "export"])
+def test_an_unknown_code_is_no_empty_list(command: str, code: str, help_text: str) -> None:
+    ran = demur(command, "--code", code)
+
+    assert ran == (2, "", f"error: unknown code `{code}`\n  help: {help_text}\n")
+
+
+def test_a_code_is_found_in_any_case() -> None:
+    decided(stdin=ask("close_account"))
+    [code] = json.loads(demur("show", "last", "--json").out)["reason_codes"]
+
+    assert len(demur("show", "--code", code.lower(), "--json").out.splitlines()) == 1
+
+
+def test_a_code_that_only_old_records_have_is_found(tmp_path: Path) -> None:
+    codes = tmp_path / "acme.json"
+    words = "--parent SCOPE_MISSING --description Old."
+    assert demur("codes", "new", "acme.com/OLD", "--registry", codes, *words.split()).status == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEMUR_REGISTRY", str(codes))
+        decided(SMALL, "--finding", "acme.com/OLD")
+
+    assert "1 decision" in demur("show", "--code", "acme.com/OLD").out
+    assert demur("show", "--code", "acme.com/NEW").status == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "amounts"),
+    [
+        ("--min-amount 100", [900]),
+        ("--min-amount 900 --max-amount 900", [900]),
+        ("--max-amount 100", [35]),
+        ("--min-amount 0", [900, 35]),
+        ("--currency usd", [900, 35]),
+        ("--currency EUR", []),
+        ("--since today", [900, 35]),
+        ("--since yesterday --until today", []),
+        ("--since 2h", [900, 35]),
+        ("--since 2020-01-01 --until 1m", []),
+    ],
+)
+def test_decisions_are_chosen_by_amount_and_time(words: str, amounts: list[int]) -> None:
+    decided(SMALL)
+    decided(LARGE)
+    decided(stdin=ask("close_account"))
+
+    shown = map(json.loads, demur("show", "--json", *words.split()).out.splitlines())
+    exported = map(json.loads, demur("export", *words.split()).out.splitlines())
+    assert [row["amount"]["value"] for row in shown if row.get("amount")] == amounts
+    records = [row["record"] for row in exported]
+    assert [row["amount"]["value"] for row in records if row.get("amount")] == amounts[::-1]
+
+
+def test_an_amount_is_a_number() -> None:
+    ran = demur("show", "--min-amount", "nan")
+
+    assert ran == (2, "", "error: --min-amount: `nan` is not an amount\n")
 
 
 def sections(*words: object) -> dict[str, list[str]]:

@@ -47,11 +47,17 @@ def test_a_dash_reads_the_detail_from_standard_input(
 
 
 def test_an_unknown_code_is_an_error_with_a_guess(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["format", "RCE_RISC", "x"]) == 1
+    assert main(["format", "RCE_RISC", "x"]) == 2
 
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("error: unknown reason code `RCE_RISC`\n  help: did you mean `RCE_RISK`?")
+    assert err == "error: unknown code `RCE_RISC`\n  help: did you mean `RCE_RISK`?\n"
+
+
+def test_a_code_is_taken_in_any_case(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["format", "rce_risk", "x"]) == 0
+    assert main(["classify", "deny", "rce-risk"]) == 3
+    assert capsys.readouterr().out.startswith("REFUSED: RCE_RISK: x\n")
 
 
 def test_an_organisation_s_code_is_known_by_the_environment(

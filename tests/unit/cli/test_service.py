@@ -1,8 +1,13 @@
 import argparse
 import json
 import signal
+import threading
 import time
+import webbrowser
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -46,6 +51,92 @@ def test_it_says_where_it_listens_and_ends_at_a_key(
     assert run("--port", "0", "--sample", "--json") == 0
     assert json.loads(capsys.readouterr().out)["sample"] > 100
     assert Path("demur.db").stat().st_mode & 0o077 == 0
+
+
+class PageHandler(BaseHTTPRequestHandler):
+    """Answers as a service with one decision, or with another store."""
+
+    def do_GET(self) -> None:
+        """Answer a request for a page."""
+        self.send_response(200 if self.path == "/decisions/KNOWN" else 404)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        """Write no log."""
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Return what reads the URL that a stub of a browser was started with."""
+    browser, url = tmp_path / "browser", tmp_path / "url"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {url}\n', encoding="utf-8")
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    # The module reads BROWSER once.
+    monkeypatch.setattr(webbrowser, "_tryorder", None)
+    return lambda: url.read_text(encoding="utf-8").strip()
+
+
+def open_page(page: str) -> None:
+    service.open_page(argparse.Namespace(config=None), page)
+
+
+def test_a_page_of_a_running_dashboard_is_opened_in_the_browser(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: Callable[[], str]
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), PageHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.chdir(folder_of(tmp_path, port=server.server_port))
+        open_page("/decisions/KNOWN")
+
+        assert opened() == f"http://127.0.0.1:{server.server_port}/decisions/KNOWN"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_the_dashboard_is_started_if_it_does_not_run_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: Callable[[], str], *, busy: bool
+) -> None:
+    def announce(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(service, "_announce_start", announce)
+    with HTTPServer(("127.0.0.1", 0), PageHandler) as server:
+        port = server.server_port
+        if busy:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        else:
+            server.server_close()
+        monkeypatch.chdir(folder_of(tmp_path, port=port))
+        open_page("/decisions/OTHER")
+        if busy:
+            server.shutdown()
+
+    url = urlsplit(opened())
+    assert url.path == "/decisions/OTHER"
+    assert (url.port == port) is not busy
+
+
+def test_show_opens_the_decision(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert demur("decide", workspace / "samples/small-refund.json").status == 0
+    pages: list[str] = []
+    monkeypatch.setattr(service, "open_page", lambda _, page: pages.append(page))
+
+    assert demur("show", "--web").status == 0
+    assert demur("show", "last", "--web").status == 0
+    decision_id = json.loads(demur("show", "last", "--json").out)["decision_id"]
+    assert pages == [f"/decisions/{decision_id}"] * 2
+
+
+def test_a_machine_without_a_browser_shows_the_address(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
+    service._open_browser("http://127.0.0.1:1/decisions/X")
+
+    out, err = capsys.readouterr()
+    assert out == "http://127.0.0.1:1/decisions/X\n"
+    assert "set BROWSER" in err
 
 
 def test_sample_decisions_are_announced(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,7 @@ from demur.service.dashboard.frame import render_page
 from demur.service.dashboard.rendering import encode_segment, shorten
 from demur.service.record_search import find_newest, require_record
 from demur.service.routes.decisions import filter_from_query, is_page_start
+from demur.source.item import closest_name
 from demur.store.backend import RecordFilter
 
 _MAX_DEPTH = 12
@@ -194,13 +195,31 @@ def decisions_page(call: ApiCall) -> ApiAnswer:
     ]
     if not is_page_start(call.query.get("before", "")):
         bad.append("before")
-    query = {name: value for name, value in call.query.items() if name not in bad}
     problem = f"There is no such {' and no such '.join(bad)}; it was left out." if bad else ""
+    unknown = _unknown_code_problem(call)
+    if unknown:
+        bad.append("code")
+        problem = f"{problem} {unknown}".strip()
+    query = {name: value for name, value in call.query.items() if name not in bad}
     call = call._replace(query=query)
     store, now = call.service.store, call.service.clock()
     records = find_newest(store, filter_from_query(call), now, _PER_PAGE + 1)
     following = records[_PER_PAGE - 1].decision_id if len(records) > _PER_PAGE else None
     return _render_decisions(call, records[:_PER_PAGE], following, "", problem)
+
+
+def _unknown_code_problem(call: ApiCall) -> str:
+    """Return what is wrong with the code of the query, or an empty string if it is known."""
+    code, registry = call.query.get("code", ""), call.service.gate.registry
+    if not code or code in registry:
+        return ""
+    # Old records may name a code that no registry has any more.
+    named = RecordFilter(tenant=call.chosen_tenant(), reason_code=code)
+    if any(call.service.store.find_records(named, limit=1)):
+        return ""
+    near = closest_name(code, (entry.code for entry in registry))
+    guess = f" Did you mean {near}?" if near else ""
+    return f"There is no code {code[:80]}; it was left out.{guess}"
 
 
 def _render_decisions(

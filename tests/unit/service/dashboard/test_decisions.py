@@ -40,6 +40,14 @@ def test_an_invalid_filter_is_left_out_and_reported(site: Site) -> None:
     assert "There is no such verdict and no such class; it was left out." in page.text
 
 
+def test_an_unknown_code_is_left_out_and_a_likely_one_is_named(site: Site) -> None:
+    page = site.open("/decisions?code=RCE")
+
+    assert found(page) == 5
+    assert "There is no code RCE; it was left out. Did you mean RCE_RISK?" in page.text
+    assert found(site.open("/decisions?code=RCE_RISK")) == 0
+
+
 def test_a_page_that_begins_nowhere_is_the_first_one_and_says_so(site: Site) -> None:
     page = site.open("/decisions?before=zzz")
 
