@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from demur.cli.main import Arguments
 from demur.cli.options import parse_pairs
 from demur.cli.terminal import Paint, format_table, wrap_text
+from demur.cli.workspace import add_config_option
 from demur.errors import InputError, Problem, one_line
 from demur.evals.distributed import ray_engine, run_distributed
 from demur.evals.importers import open_import, suite_layouts
@@ -23,10 +24,13 @@ from demur.evals.suite import EvalSuite, builtin_suites, drop_repeated, load_sui
 from demur.evals.suite_file import NAME_PATTERN, SuiteHeader
 from demur.evals.suite_row import EvalRow, LocatedRow
 from demur.evals.targets import TARGET_FORMS, open_target
+from demur.gate.config import find_config
 
 UNJUDGED = 6
 INTERRUPTED = 130
 _RUNS_FOLDER = "runs"
+# The targets to which `[guards]` of the settings file applies.
+_GUARDED_TARGETS = ("guards", "policy")
 # Options of targets that have an argument of their own; --set takes the others.
 _TARGET_OPTIONS: dict[str, tuple[str, str]] = {
     "model": ("NAME", "the model to ask for"),
@@ -56,6 +60,7 @@ def configure_eval_run(add: Arguments) -> None:
     for name, (metavar, text) in _TARGET_OPTIONS.items():
         add(f"--{name.replace('_', '-')} {metavar}", text)
     add("--stream", "ask for a stream", action="store_const", const=True)
+    add_config_option(add)
     add("--set NAME=VALUE ...", "any other option of the target; repeatable")
     add("--engine", "where to run (local)", choices=("local", "ray"), default="local")
     add("--parts N", "with ray: concurrent parts (4)", default=4)
@@ -111,6 +116,10 @@ async def _run_locally(
 def _target_options(args: Namespace) -> dict[str, Any]:
     named = {name: getattr(args, name) for name in (*_TARGET_OPTIONS, "stream")}
     options = {name: value for name, value in named.items() if value is not None}
+    guarded = args.target.partition(":")[0] in _GUARDED_TARGETS
+    path = args.config or (find_config() if guarded else None)
+    if path is not None:
+        options["config"] = str(path.absolute())
     return {**options, **parse_pairs(args.set, "--set", "timeout_s=5")}
 
 

@@ -11,14 +11,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import STANDARD_INPUT, add_registry_option, parse_json, read_input
 from demur.cli.terminal import Paint, format_table, print_error, wrap_text
+from demur.cli.workspace import add_config_option
 from demur.codes.loading import default_registry
 from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, Surface
+from demur.enforce.enforcer import Enforcer
 from demur.errors import DemurError, InputError, Problem, one_line
+from demur.gate.config import CONFIG_NAME, Config, find_config, load_config
+from demur.gate.guard_pipeline import build_pipeline
+from demur.gate.guard_settings import CONFIGURED_SURFACES, GuardSettings
 from demur.guards.builtin import (
     BUILTIN,
     check,
@@ -35,8 +40,15 @@ from demur.model.finding import Action, Finding
 from demur.source import SourceError, read_source
 
 MAX_EVENT_BYTES = 100_000_000
-# The names of the setting for text rules, which differ between guards.
-_RULE_FIELDS = ("rules", "text_rules")
+# The surfaces whose guards use text rules.
+_RULED_SURFACES = frozenset(
+    {Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL, Surface.TOOL_RESULT}
+    | {Surface.RETRIEVAL, Surface.COMPACTION}
+)
+# The surfaces whose guards check a tool call besides those of `tool_call`.
+_RUN_BY_CALLS = (Surface.CODE_EXECUTION,)
+# The formats of settings of one guard.
+_GUARD_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class EventFile(NamedTuple):
@@ -67,31 +79,51 @@ def read_event_file(surface: Surface, name: str, *, as_json: bool) -> EventFile:
         raise InputError(error.problem, where=place, help=error.help) from error
 
 
-def read_guard_config(
-    surface: Surface, path: str | None, rules: str | None, registry: Registry
-) -> Any:
-    """Return the guard settings in a YAML or JSON file, with the text rules of another file.
+def read_guard_config(surface: Surface, path: str) -> dict[str, Any]:
+    """Return the settings of one guard in a YAML or JSON file.
 
     Raises:
         InputError: The settings are invalid.
-        RuleError: The rules are invalid.
     """
-    fields: dict[str, Any] = {} if path is None else _read_mapping(path)
+    fields = _read_mapping(path)
     try:
-        config = read_config(surface, fields)
+        read_config(surface, fields)
     except DemurError as error:
         place = f"{path}: {error.where}" if error.where else path
         raise InputError(error.problem, where=place, help=error.help) from error
-    if rules is None:
-        return config
-    names = [name for name in _RULE_FIELDS if name in config.__struct_fields__]
-    if not names:
-        raise InputError(f"the guard of `{surface}` does not use text rules", where="--rules")
-    own = load_rules(rules, registry=registry)
-    if own.surface is not surface:
-        problem = f"these are rules for `{own.surface}`, not for `{surface}`"
-        raise InputError(problem, where=rules)
-    return msgspec.structs.replace(config, **{names[0]: own})
+    return fields
+
+
+def load_guard_settings(args: Namespace, surface: Surface) -> tuple[GuardSettings, Registry]:
+    """Return the settings of guards for a command, and the registry.
+
+    They are those of the settings file, if there is one, and of the options.
+
+    Raises:
+        UsageError: `--config` names the settings of one guard.
+        InputError: The settings are invalid.
+    """
+    path: Path | None = args.config or find_config()
+    if path is not None and path.suffix in _GUARD_SUFFIXES:
+        problem = f"--config names the settings file, like {CONFIG_NAME}"
+        help_text = f"pass the settings of one guard with --guard-config {path}"
+        raise UsageError(problem, where=str(path), help=help_text)
+    config = Config() if path is None else load_config(path)
+    registry = default_registry(*config.registries, *args.registry)
+    added, replacing = getattr(args, "rules", ()), getattr(args, "replace_rules", ())
+    for name in (*added, *replacing):
+        found = load_rules(name, registry=registry).surface
+        if found is not surface:
+            problem = f"these are rules for `{found}`, not for `{surface}`"
+            raise InputError(problem, where=name)
+    guards = config.guards
+    if args.guard_config is not None and surface in CONFIGURED_SURFACES:
+        guards = guards.with_fields(surface, read_guard_config(surface, args.guard_config))
+    return msgspec.structs.replace(
+        guards,
+        rules=(*guards.rules, *added),
+        replace_rules=(*guards.replace_rules, *replacing),
+    ), registry
 
 
 def _read_mapping(path: str) -> dict[str, Any]:
@@ -203,12 +235,6 @@ def _help_for(finding: Finding, registry: Registry) -> str | None:
     return ADVICE_MEANING[advice if offered else Advice.CHANGE_REQUEST]
 
 
-_SURFACE_EPILOG = (
-    "exit: 0 nothing found, or only warnings; 1 an error; 2 usage; 3 a finding blocks;"
-    " 4 a person should review it; 6 it could not be judged"
-)
-
-
 class SurfaceCommand:
     """The command of one surface."""
 
@@ -218,13 +244,15 @@ class SurfaceCommand:
 
     def configure(self, add: Arguments) -> None:
         """Add the command's arguments."""
-        add.epilog(_SURFACE_EPILOG)
         what = "the text to check" if self._takes_text else "the event to check, as JSON"
         add("file [FILE]", f"{what}; `-` is standard input", default=STANDARD_INPUT)
         if self._takes_text:
             add("--event", "read an event as JSON instead of text")
-            add("--rules FILE", "use the text rules in this file; default: the built-in rules")
-        add("--config FILE", "settings of the guard, as YAML or JSON")
+        if self._surface in _RULED_SURFACES:
+            add("--rules FILE ...", "add the text rules in this file to the built-in; repeatable")
+            add("--replace-rules FILE ...", "use these rules instead of the built-in; repeatable")
+        add("--guard-config FILE", "further settings of this guard, as YAML or JSON")
+        add_config_option(add)
         add_registry_option(add)
         form = add.either()
         form("--json", "one JSON object")
@@ -232,9 +260,7 @@ class SurfaceCommand:
 
     def run(self, args: Namespace) -> int:
         """Print the findings, and return the status of the outcome."""
-        registry = default_registry(*args.registry)
-        rules = args.rules if self._takes_text else None
-        config = read_guard_config(self._surface, args.config, rules, registry)
+        settings, registry = load_guard_settings(args, self._surface)
         as_json = not self._takes_text or args.event
         read = read_event_file(self._surface, args.file, as_json=as_json)
         if read.replaced:
@@ -242,7 +268,7 @@ class SurfaceCommand:
                 f"note: {read.where} is not valid UTF-8; invalid bytes were replaced",
                 file=sys.stderr,
             )
-        findings = check(self._surface, read.event, config)
+        findings = self._find(read.event, args, settings, registry)
         found = locate_findings(findings, read.event)
         outcome = judge_findings(findings, registry)
         if args.json:
@@ -256,6 +282,20 @@ class SurfaceCommand:
         else:
             print_findings(found, read.where, registry)
         return outcome.status
+
+    def _find(
+        self, event: Any, args: Namespace, settings: GuardSettings, registry: Registry
+    ) -> list[Finding]:
+        surface = self._surface
+        if surface is Surface.RATE:
+            # Its event holds the limit and the state, so nothing is counted here.
+            path = args.guard_config
+            return check(surface, event, path and read_guard_config(surface, path))
+        surfaces = (surface, *_RUN_BY_CALLS) if surface is Surface.TOOL_CALL else (surface,)
+        pipeline = build_pipeline(
+            msgspec.structs.replace(settings, limits=()), *surfaces, registry=registry
+        )
+        return Enforcer(pipeline=pipeline, commands=settings.commands).run_guards(surface, event)
 
 
 INPUT = SurfaceCommand(Surface.INPUT)
@@ -279,7 +319,6 @@ class _GuardRow(NamedTuple):
 
 def configure_guard_list(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 all guards are usable; 1 an installed guard is not; 2 usage")
     add("--json", "a list of JSON objects")
 
 
@@ -323,7 +362,6 @@ def _list_guards() -> Iterator[_GuardRow]:
 
 def configure_guard_rules(add: Arguments) -> None:
     """Add the command's arguments."""
-    add.epilog("exit: 0 the rules pass; 1 they are invalid, or fail their own rows; 2 usage")
     add("surface SURFACE", choices=[str(surface) for surface in Surface])
     add("--rules FILE", "a rule file; default: the built-in rules")
     add_registry_option(add)

@@ -24,6 +24,7 @@ from demur.cli.terminal import Paint, format_table
 from demur.errors import InputError, one_line
 from demur.gate.config import CONFIG_NAME, load_config, open_gate
 from demur.gate.gate import Gate
+from demur.gate.guard_settings import GuardSettings
 from demur.integrations.mcp_proxy.addressing import server_name
 from demur.integrations.mcp_proxy.definitions import ToolPins, read_pins
 from demur.integrations.mcp_proxy.guard import ConnectionGuard
@@ -274,8 +275,8 @@ def run_mcp_proxy(args: Namespace) -> int:
     rules = ProxyRules(pins, args.allow, args.deny, loops=not args.no_loops)
     # Only a named file counts: one in the working directory could be an agent's.
     named = args.config or os.environ.get("DEMUR_CONFIG")
-    with _open_proxy_gate(Path(named) if named else None) as gate:
-        judge = make_judge(gate, name, rules)
+    with _open_proxy_gate(Path(named) if named else None) as (gate, guards):
+        judge = make_judge(gate, name, rules, guards)
         guard_for = partial(ConnectionGuard, notify=_note, hard_as_error=args.hard_as_error)
         if place is None:
             return asyncio.run(_serve_stdio(args, guard_for(judge), judge))
@@ -310,17 +311,18 @@ async def _serve_stdio(args: Namespace, guard: ConnectionGuard, judge: ProxyJudg
 
 
 @contextlib.contextmanager
-def _open_proxy_gate(path: Path | None) -> Iterator[Gate | None]:
+def _open_proxy_gate(path: Path | None) -> Iterator[tuple[Gate | None, GuardSettings]]:
     if path is None:
         _note("no settings: only guards decide, and nothing is stored (see `demur init --agent`)")
         if Path(CONFIG_NAME).exists():
             _note(
                 f"the {CONFIG_NAME} here is not used, because an agent could write it; use --config"
             )
-        yield None
+        yield None, GuardSettings()
         return
-    with open_gate(load_config(path)) as gate:
-        yield gate
+    config = load_config(path)
+    with open_gate(config) as gate:
+        yield gate, config.guards
 
 
 def _note(text: str) -> None:

@@ -82,7 +82,7 @@ class RunGuards(NamedTuple):
     """The step that returns the findings of the guards of a surface."""
 
     pipeline: GuardPipeline
-    surface: Surface
+    surface: Surface | str
     event: Any
     monitor: Monitor | None
 

@@ -43,6 +43,7 @@ from demur.enforce.history import (
     LocalCallHistories,
     add_call,
     finish_last_call,
+    make_run_key,
     start_new_round,
 )
 from demur.enforce.result import (
@@ -57,9 +58,12 @@ from demur.enforce.streams import AnswerStream, max_answer_length, stream_config
 from demur.errors import InputError, InputTypeError
 from demur.gate.config import Config, default_config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
+from demur.gate.guard_pipeline import ConfigChange, build_pipeline
+from demur.gate.guard_settings import GuardSettings
 from demur.gate.monitor import Monitor
-from demur.gate.pipeline import GuardPipeline, standard_pipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
 from demur.gate.rate import RateRequest
+from demur.guards.builtin import parse_event
 from demur.guards.code_execution.event import Command
 from demur.guards.input import InputText
 from demur.guards.output import OutputText
@@ -75,7 +79,7 @@ from demur.policy.policy import Policy
 from demur.providers.normalization import normalize
 from demur.store.store import Store
 
-_SURFACES = (
+AGENT_SURFACES = (
     Surface.INPUT,
     Surface.OUTPUT,
     Surface.TOOL_CALL,
@@ -85,7 +89,7 @@ _SURFACES = (
     Surface.COMPACTION,
     Surface.CODE_EXECUTION,
 )
-_agent_pipeline = cache(partial(standard_pipeline, *_SURFACES))
+_agent_pipeline = cache(partial(standard_pipeline, *AGENT_SURFACES))
 _NO_CONTEXT = CallContext()
 _GENERATE = {"action": {"type": GENERATE_ACTION}}
 # The default of `store`, because None means that there is none.
@@ -297,14 +301,10 @@ class Enforcer:
             call = ToolCall(name=name, arguments=to_json_value(arguments), tool=tool, source=source)
             granted = tuple(grants)
             values = parse_arguments(call.arguments)
-            findings = yield self._guard_step(Surface.TOOL_CALL, call)
+            findings = yield from self.guard_steps(Surface.TOOL_CALL, call, commands=commands)
             if values is None and not self._any_blocks(findings):
                 raise InputError("the arguments cannot be read", where="arguments")
             values = values or {}
-            if Surface.CODE_EXECUTION in self._surfaces:
-                texts = dict.fromkeys((*find_commands(name, values, self._commands), *commands))
-                for text in texts:
-                    findings += yield self._guard_step(Surface.CODE_EXECUTION, Command(text=text))
             run = self._run_key(context)
             if run is not None:
                 recorded = RecordedCall(name=name, arguments=values, at_s=self._monotonic())
@@ -418,6 +418,30 @@ class Enforcer:
     check_event = _sync(event_steps)
     acheck_event = _async(event_steps)
 
+    def guard_steps(
+        self, surface: Surface | str, event: Any, *, commands: Iterable[str] = ()
+    ) -> Steps[list[Finding]]:
+        """Yield the steps to what guards find in an event, without a decision.
+
+        The commands that a tool call runs, and further `commands`, are guarded as well. Every
+        way into demur takes this one, so that the same call gets the same findings.
+
+        Raises:
+            InputError: There is no such surface, or the event is not one of it.
+        """
+        found: list[Finding] = yield self._guard_step(surface, event)
+        if surface == Surface.TOOL_CALL and Surface.CODE_EXECUTION in self._surfaces:
+            call = parse_event(surface, event)
+            values = parse_arguments(call.arguments) or {}
+            known = find_commands(call.name, values, self._commands)
+            for text in dict.fromkeys((*known, *commands)):
+                found += yield self._guard_step(Surface.CODE_EXECUTION, Command(text=text))
+        return found
+
+    def run_guards(self, surface: Surface | str, event: Any) -> list[Finding]:
+        """Return what guards find in an event, without a decision."""
+        return drive(self.guard_steps(surface, event))
+
     def close(self) -> None:
         """Close the gate and its store."""
         if self.gate is not None:
@@ -474,7 +498,7 @@ class Enforcer:
         parts = self._build_request({**_GENERATE, **(request or {})}, "output", context)
         return (yield from self._decide(Surface.OUTPUT, parts, findings, context))
 
-    def _guard_step(self, surface: Surface, event: Any) -> RunGuards:
+    def _guard_step(self, surface: Surface | str, event: Any) -> RunGuards:
         return RunGuards(self.pipeline, surface, event, self.monitor)
 
     def _decide(
@@ -545,10 +569,38 @@ class Enforcer:
         """Return the key of the history of a run; None if no history is kept."""
         if not context.run or Surface.TOOL_LOOP not in self._surfaces:
             return None
-        # Other tenants and subjects may use the same run name.
         subject_id = (context.subject or self._subject or {}).get("id")
         tenant = context.tenant or self._tenant
-        return "\x1f".join(map(str, (context.framework, tenant, subject_id, context.run)))
+        return make_run_key(context.framework, tenant, subject_id, context.run)
+
+
+def build_enforcer(
+    gate: Gate | None,
+    guards: GuardSettings | None = None,
+    *,
+    surfaces: Iterable[Surface] = AGENT_SURFACES,
+    changes: Mapping[Surface, ConfigChange] | None = None,
+    steps: Iterable[GuardStep] = (),
+    **settings: Any,
+) -> Enforcer:
+    """Return an enforcer with the guards that `[guards]` of the settings file describes.
+
+    It has the guards of `surfaces`. `changes` change the settings of built-in guards, `steps` are
+    further guards; `settings` are those of `Enforcer`.
+
+    Raises:
+        InputError: A setting cannot be used.
+        TextRuleError: A file of rules cannot be used.
+        GuardError: An installed guard cannot be used.
+    """
+    chosen = GuardSettings() if guards is None else guards
+    own = {"locale": chosen.locale, **settings}
+    if own.get("pipeline") is None:
+        registry = default_registry() if gate is None else gate.registry
+        parts: dict[str, Any] = {"registry": registry, "changes": changes, "steps": steps}
+        own["pipeline"] = build_pipeline(chosen, *surfaces, **parts)
+    commands = {**chosen.commands, **(own.pop("commands", None) or {})}
+    return Enforcer(gate, commands=commands, **own)
 
 
 def open_enforcer(
@@ -581,7 +633,7 @@ def open_enforcer(
     own_store = store if isinstance(store, Store) else None
     gate = open_gate(chosen, policy=policy, store=own_store)
     try:
-        return Enforcer(gate, **settings)
+        return build_enforcer(gate, chosen.guards, **settings)
     except BaseException:
         gate.close()
         raise

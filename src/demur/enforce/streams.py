@@ -125,7 +125,7 @@ def stream_config_for(
     steps = _output_steps(pipeline)
     if len(steps) != 1 or not _is_builtin(step := steps[0]):
         return None
-    if step.shadow or step.timeout_s is not None:
+    if step.shadow or pipeline.shadow_codes or step.timeout_s is not None:
         return None
     config = read_config(Surface.OUTPUT, step.config)
     rules = builtin_rules(Surface.OUTPUT) if config.rules is None else config.rules

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
-from demur.codes.vocabulary import Verdict
+from demur.canonical import digest
+from demur.codes.loading import default_registry
+from demur.codes.vocabulary import Surface, Verdict
 from demur.enforce.context import GENERATE_ACTION
 from demur.enforce.generation import asafe_generate
 from demur.enforce.result import GuardedAnswer
@@ -29,7 +32,10 @@ from demur.evals.local_targets import (
 )
 from demur.evals.suite_row import EvalRow
 from demur.evals.target import EvalTarget, TargetAnswer, TargetError, error_answer, ms_since
+from demur.gate.config import Config, load_config
 from demur.gate.gate import Gate
+from demur.gate.guard_pipeline import build_pipeline, load_guard_rules
+from demur.gate.guard_settings import GuardSettings
 from demur.model.refusal import Refusal
 from demur.policy.loader import load_policy
 from demur.source.item import did_you_mean
@@ -39,25 +45,49 @@ _STAND_IN_ANSWER = "Here is what you asked for."
 
 
 class GuardsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of the guards; `behind` names the guarded target, as for `open_target`."""
+    """Options of the guards; `behind` names the guarded target, as for `open_target`.
+
+    `config` is a settings file, whose `[guards]` apply; rate limits do not.
+    """
 
     behind: str = ""
     locale: str | None = None
+    config: str = ""
 
 
 class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of a policy: the action type of prompts, and the guarded target, if any."""
+    """Options of a policy: the action type of prompts, and the guarded target, if any.
+
+    `config` is a settings file, whose `[guards]` apply; rate limits do not.
+    """
 
     action_type: str = GENERATE_ACTION
     behind: str = ""
     locale: str | None = None
+    config: str = ""
 
 
 class GuardsTarget:
-    """The input and output guards around a target, or alone."""
+    """The input and output guards around a target, or alone; `config` holds their settings."""
 
-    def __init__(self, behind: EvalTarget | None = None, *, locale: str | None = None) -> None:
-        self._behind, self._locale = behind, locale
+    def __init__(
+        self,
+        behind: EvalTarget | None = None,
+        *,
+        locale: str | None = None,
+        config: Config | None = None,
+    ) -> None:
+        guards = GuardSettings() if config is None else config.guards
+        self._behind, self._locale = behind, locale or guards.locale
+        self._pipeline, self._digest = None, ""
+        if config is not None and guards != GuardSettings():
+            registry, unlimited = default_registry(*config.registries), replace(guards, limits=())
+            self._pipeline = build_pipeline(
+                unlimited, Surface.INPUT, Surface.OUTPUT, registry=registry
+            )
+            rules = load_guard_rules(unlimited, registry)
+            parts = {surface: found.digest for surface, found in rules.items()}
+            self._digest = digest([msgspec.to_builtins(unlimited), parts])
 
     @property
     def name(self) -> str:
@@ -66,15 +96,16 @@ class GuardsTarget:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The guarded target and the locale."""
+        """The guarded target, the locale, and the settings of guards by their digest."""
         behind = None if self._behind is None else dict(self._behind.settings)
-        return {"kind": "guards", "behind": behind, "locale": self._locale}
+        own = {"guards": self._digest} if self._digest else {}
+        return {"kind": "guards", "behind": behind, "locale": self._locale, **own}
 
     async def answer(self, row: EvalRow) -> TargetAnswer:
         """Return the answer that passes the guards, or their refusal."""
         began = time.perf_counter()
         inner = _GuardedTarget(self._behind, row)
-        options = {"locale": self._locale, **self._call_options(row)}
+        options = {"locale": self._locale, "pipeline": self._pipeline, **self._call_options(row)}
         generated = await asafe_generate(row.prompt, inner.generate, **options)
         if inner.answer is not None and inner.answer.error is not None and not generated.blocked:
             return inner.answer
@@ -104,8 +135,9 @@ class PolicyTarget(GuardsTarget):
         *,
         action_type: str = GENERATE_ACTION,
         locale: str | None = None,
+        config: Config | None = None,
     ) -> None:
-        super().__init__(behind, locale=locale)
+        super().__init__(behind, locale=locale, config=config)
         self._gate = Gate(load_policy(path))
         self._action_type = action_type
 
@@ -162,8 +194,8 @@ def _make_answer(
         return error_answer(row.id, "target", f"demur could not judge the prompt: {refusal}", ms=ms)
     base = TargetAnswer(row_id=row.id) if inner is None else inner
     if refusal is None:
-        return msgspec.structs.replace(base, text=generated.text, ms=ms)
-    return msgspec.structs.replace(base, text=f"{generated.text}\n{refusal}", native=None, ms=ms)
+        return replace(base, text=generated.text, ms=ms)
+    return replace(base, text=f"{generated.text}\n{refusal}", native=None, ms=ms)
 
 
 TARGET_FORMS = (
@@ -199,16 +231,19 @@ def open_target(spec: str, **options: Any) -> EvalTarget:
             return RecordedTarget(rest, _read(RecordedOptions, options))
         case "guards":
             guards = _read(GuardsOptions, options)
-            return GuardsTarget(_open_behind(guards.behind), locale=guards.locale)
+            return GuardsTarget(**_guard_arguments(guards))
         case "policy":
             policy = _read(PolicyOptions, options)
-            behind = _open_behind(policy.behind)
-            return PolicyTarget(rest, behind, action_type=policy.action_type, locale=policy.locale)
+            return PolicyTarget(rest, action_type=policy.action_type, **_guard_arguments(policy))
     raise TargetError(f"unknown target `{spec}`", help=f"one of {', '.join(TARGET_FORMS)}")
 
 
-def _open_behind(spec: str) -> EvalTarget | None:
-    return open_target(spec) if spec else None
+def _guard_arguments(options: GuardsOptions | PolicyOptions) -> dict[str, Any]:
+    return {
+        "behind": open_target(options.behind) if options.behind else None,
+        "locale": options.locale,
+        "config": load_config(options.config) if options.config else None,
+    }
 
 
 def _open_http(spec: str, options: Mapping[str, Any]) -> EvalTarget:

@@ -18,6 +18,7 @@ import msgspec
 from demur.codes.loading import default_registry
 from demur.errors import DemurError, InputError, error_reason
 from demur.gate.gate import MAX_ATTEMPTS, Gate, Sink
+from demur.gate.guard_settings import GuardSettings, read_guard_settings, resolve_guard_paths
 from demur.gate.redaction import find_profile
 from demur.grants import KeyRing, TrustedKey
 from demur.memory.recall import MemorySettings
@@ -44,7 +45,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `store` is a path or a URL (`sqlite:///...`, `postgresql://...`); empty means that
     decisions are not stored. `durability` is `full` (survives a power loss) or `normal`
-    (survives a crash of the process). `service` holds the settings of the HTTP service.
+    (survives a crash of the process). `guards` holds the settings of guards, `service` those of
+    the HTTP service.
     """
 
     policy: str = "policy.yaml"
@@ -60,6 +62,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     attempts: Annotated[int, msgspec.Meta(ge=1)] = MAX_ATTEMPTS
     spool: str | None = None
     memory: MemorySettings | None = MemorySettings()
+    guards: GuardSettings = GuardSettings()
     service: dict[str, Any] = {}
 
 
@@ -86,6 +89,8 @@ def default_config(store: Path | str = STORE_NAME) -> Config:
 def load_config(path: Path | str) -> Config:
     """Return the settings in a file; its paths are relative to the file.
 
+    The file may also be a store (`*.db`): then the default settings apply.
+
     Raises:
         InputError: It cannot be read, or a setting is unknown or cannot be used.
     """
@@ -94,6 +99,7 @@ def load_config(path: Path | str) -> Config:
         return default_config(path)
     try:
         raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        guards = read_guard_settings(raw.pop("guards", {}), f"{where}: guards")
         config = msgspec.convert({**raw, **_read_memory_setting(raw, where)}, Config)
     except OSError as error:
         raise InputError(f"cannot read the settings: {error_reason(error)}", where=where) from error
@@ -112,6 +118,7 @@ def load_config(path: Path | str) -> Config:
     except (ValueError, RecursionError) as error:
         # Also raised for numbers and nesting that the parser does not accept.
         raise InputError(f"not TOML: {error}", where=where) from error
+    config = msgspec.structs.replace(config, guards=guards)
     return _resolve_paths(config, Path(path).parent)
 
 
@@ -151,6 +158,7 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
         registries=tuple(place(path) for path in config.registries),
         keys=None if config.keys is None else place(config.keys),
         spool=None if config.spool is None else place(config.spool),
+        guards=resolve_guard_paths(config.guards, folder),
         service={
             name: place(value) if name == "runs" and isinstance(value, str) else value
             for name, value in config.service.items()

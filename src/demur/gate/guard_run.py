@@ -21,6 +21,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError, one_line, shorten
 from demur.gate.rate import LimiterUnavailableError
+from demur.guards.builtin import find_rule_codes
 from demur.guards.contract import Guard, event_text, finding_problem
 from demur.model.finding import Action, Finding
 
@@ -103,6 +104,9 @@ def _collect_findings(
     text, surface, codes = event_text(event), guard.SURFACE, guard.CODES
     counts = dict.fromkeys(Action, 0)
     for one in findings:
+        if isinstance(one, Finding) and one.code not in codes:
+            # The operator's own rules may have other codes than the guard itself.
+            codes = (*guard.CODES, *find_rule_codes(config))
         problem = finding_problem(one, surface=surface, codes=codes, text=text, registry=registry)
         if problem is not None:
             return GuardFailure("failure", _shorten(problem))

@@ -28,6 +28,7 @@ from demur.gate.guard_run import (
     run_guard,
     unavailable_finding,
 )
+from demur.gate.guard_settings import GUARD_TIMEOUT_S
 from demur.gate.monitor import Activation, Monitor, preview_text
 from demur.gate.rate import Limiter, RateGuard
 from demur.guards.builtin import BUILTIN, load_builtin, parse_event, read_config
@@ -82,8 +83,9 @@ class _PreparedStep(NamedTuple):
 class GuardPipeline:
     """Runs guards. Safe to share between threads and tasks.
 
-    `monitor` receives everything that guards do. An object that is no guard raises here; a
-    guard that fails later gives a finding.
+    `monitor` receives everything that guards do. Findings of `shadow_codes` and their children are
+    recorded and do not bind. An object that is no guard raises here; a guard that fails later
+    gives a finding.
     """
 
     def __init__(
@@ -92,9 +94,11 @@ class GuardPipeline:
         *,
         monitor: Monitor | None = None,
         registry: Registry | None = None,
+        shadow_codes: Collection[str] = (),
         clock: Clock = system_clock,
     ) -> None:
         self._registry = default_registry() if registry is None else registry
+        self.shadow_codes = _with_children(shadow_codes, self._registry)
         self._monitor = monitor
         self._clock = clock
         running = [_prepare_step(step, self._registry) for step in steps]
@@ -192,11 +196,12 @@ class GuardPipeline:
     ) -> Iterator[Finding]:
         hidden = [f.span for f in result.findings if f.code in _SECRET and f.span is not None]
         for number, found in enumerate(result.findings):
-            counted = self._shadow_finding(found) if prepared.step.shadow else found
+            is_shadow = prepared.step.shadow or found.code in self.shadow_codes
+            counted = self._shadow_finding(found) if is_shadow else found
             action = Action.WARN if counted is None else counted.action
             text = event_text(event) if number < _MAX_PREVIEWS else None
             preview = partial(preview_text, text, found.span, hide=hidden)
-            report.report_activation(found.code, action, preview)
+            report.report_activation(found.code, action, preview, shadow=is_shadow)
             if counted is not None:
                 yield counted
         if result.failure is not None:
@@ -247,14 +252,28 @@ class _GuardRunReport(NamedTuple):
                 self._call_monitor(partial(record, surface, name, self.milliseconds / 1000))
 
     def report_activation(
-        self, code: str, action: str, show: Callable[[], str] = str, *, note: str = ""
+        self,
+        code: str,
+        action: str,
+        show: Callable[[], str] = str,
+        *,
+        note: str = "",
+        shadow: bool = False,
     ) -> None:
         if self.monitor is not None:
             activation = (str(code), str(action), show, note)
-            self._call_monitor(partial(self._record_activation, self.monitor, *activation))
+            record = partial(self._record_activation, self.monitor, *activation, shadow=shadow)
+            self._call_monitor(record)
 
     def _record_activation(
-        self, monitor: Monitor, code: str, action: str, show: Callable[[], str], note: str
+        self,
+        monitor: Monitor,
+        code: str,
+        action: str,
+        show: Callable[[], str],
+        note: str,
+        *,
+        shadow: bool,
     ) -> None:
         activation = Activation(
             time=self.clock(),
@@ -264,7 +283,7 @@ class _GuardRunReport(NamedTuple):
             action=action,
             preview=show(),
             milliseconds=round(self.milliseconds, 3),
-            shadow=self.prepared.step.shadow,
+            shadow=shadow or self.prepared.step.shadow,
             note=note,
         )
         monitor.record(activation)
@@ -323,8 +342,18 @@ def _timeout_result(timeout_s: float) -> GuardResult:
     return GuardResult(failure=GuardFailure("timeout", f"it took longer than {timeout_s:g} s"))
 
 
-# Guards from other packages may wait for a network, so they get a timeout.
-_DEFAULT_TIMEOUT_S = 2.0
+def _with_children(codes: Collection[str], registry: Registry) -> frozenset[str]:
+    """Return the codes with all codes below them."""
+    found = set(codes)
+    for entry in registry if codes else ():
+        ancestors = [entry.code]
+        while (parent := registry[ancestors[-1]].parent) is not None:
+            ancestors.append(parent)
+        if found & set(ancestors):
+            found.add(entry.code)
+    return frozenset(found)
+
+
 _DEFAULT_SURFACES = (Surface.INPUT, Surface.OUTPUT)
 
 
@@ -333,13 +362,16 @@ def standard_pipeline(
     limits: Sequence[RateLimit] = (),
     limiter: Limiter | None = None,
     monitor: Monitor | None = None,
-    timeout_s: float | None = _DEFAULT_TIMEOUT_S,
+    timeout_s: float | None = GUARD_TIMEOUT_S,
     shadow: Collection[str] = (),
+    configs: Mapping[str, Any] | None = None,
+    steps: Iterable[GuardStep] = (),
     **more: Any,
 ) -> GuardPipeline:
     """Return a pipeline of the guards of `surfaces`; by default those of input and output.
 
-    `limits` add a rate guard. `shadow` names surfaces whose guards are recorded and do not bind.
+    `limits` add a rate guard. `shadow` names surfaces or installed guards that are recorded and do
+    not bind. `configs` are settings of built-in guards by surface, `steps` further guards.
     `timeout_s` applies to guards of other packages: the built-in guards take linear time.
 
     Raises:
@@ -348,18 +380,22 @@ def standard_pipeline(
     """
     if Surface.RATE in surfaces:
         raise InputError("a rate needs limits", where="rate", help="pass `limits=[RateLimit(...)]`")
+    chosen = surfaces or _DEFAULT_SURFACES
+    installed = [(surface, other) for surface in chosen for other in installed_guards(surface)]
     for name in shadow:
-        if name not in (*surfaces, *_DEFAULT_SURFACES, Surface.RATE):
+        if name not in {*chosen, Surface.RATE, *(other.name for _, other in installed)}:
             raise InputError(f"there is no guard of `{name}` to shadow", where="shadow")
-    steps = []
-    for surface in surfaces or _DEFAULT_SURFACES:
-        in_shadow = surface in shadow
-        steps.append(GuardStep(load_builtin(surface), shadow=in_shadow))
-        for other in installed_guards(surface):
-            assert other.guard is not None
-            settings = (other.guard, other.config, timeout_s)
-            steps.append(GuardStep(*settings, shadow=in_shadow, name=other.name))
+    all_steps = []
+    for surface in chosen:
+        config = (configs or {}).get(surface)
+        all_steps.append(GuardStep(load_builtin(surface), config, shadow=surface in shadow))
+        for at, other in installed:
+            if at == surface:
+                assert other.guard is not None
+                in_shadow = surface in shadow or other.name in shadow
+                settings = (other.guard, other.config, timeout_s)
+                all_steps.append(GuardStep(*settings, shadow=in_shadow, name=other.name))
     if limits:
         guard = RateGuard(*limits, limiter=limiter)
-        steps.append(GuardStep(guard, shadow=Surface.RATE in shadow, name="rate"))
-    return GuardPipeline(steps, monitor=monitor, **more)
+        all_steps.append(GuardStep(guard, shadow=Surface.RATE in shadow, name="rate"))
+    return GuardPipeline([*all_steps, *steps], monitor=monitor, **more)

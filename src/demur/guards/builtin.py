@@ -52,6 +52,8 @@ BUILTIN = (
     _describe(Surface.CODE_EXECUTION, "Command", "CommandConfig", package=True, text="text"),
     _describe(Surface.RATE, "RateUse", "RateConfig"),
 )
+# The names of the setting for text rules, which differ between guards.
+RULE_FIELDS = ("rules", "text_rules")
 _BY_SURFACE: Mapping[str, BuiltinGuard] = {builtin.surface: builtin for builtin in BUILTIN}
 
 
@@ -129,6 +131,13 @@ def read_config(surface: Surface | str, value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise InputTypeError.wrong_type("the config", f"a `{kind.__name__}`", value)
     return _convert_value(value, kind)
+
+
+def find_rule_codes(config: Any) -> tuple[str, ...]:
+    """Return the codes of the rules in the settings of a guard."""
+    rules = (getattr(config, name, None) for name in RULE_FIELDS)
+    codes = (code for one in rules for code in getattr(one, "codes", ()))
+    return (*codes, *(rule.reason for rule in getattr(config, "argument_rules", ())))
 
 
 def _convert_value(value: Mapping[str, Any], kind: type[Any]) -> Any:

@@ -16,7 +16,7 @@ import msgspec
 from demur.canonical import digest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Effect, Surface
-from demur.errors import InputError, ManyProblemsError
+from demur.errors import InputError, ManyProblemsError, Problem
 from demur.model.finding import Action
 from demur.scan.grammar import PatternError, PatternNode, parse_node
 from demur.scan.pattern import MAX_MATCH_WIDTH, Pattern, parse_pattern
@@ -81,6 +81,28 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
     def codes(self) -> tuple[str, ...]:
         """The codes that its rules can find, in the order of the rules, each once."""
         return tuple(dict.fromkeys(rule.code for rule in self.rules))
+
+    def extend(self, other: "RuleSet") -> "RuleSet":
+        """Return these rules with those of another set after them.
+
+        Raises:
+            TextRuleError: Two rules have the same id.
+        """
+        own = {rule.id for rule in self.rules}
+        help_text = "choose another id, or replace the built-in rules"
+        problems = [
+            Problem(rule.where, f"there is already a rule `{rule.id}`", help_text)
+            for rule in other.rules
+            if rule.id in own
+        ]
+        if problems:
+            raise TextRuleError.from_problems(problems)
+        return RuleSet(
+            surface=self.surface,
+            rules=(*self.rules, *other.rules),
+            digest=digest([self.digest, other.digest]),
+            where=other.where,
+        )
 
 
 _ID = re.compile(r"[A-Z][A-Z0-9_]*[A-Z0-9]\Z")

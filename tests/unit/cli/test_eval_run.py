@@ -97,6 +97,19 @@ def test_another_target_in_the_same_folder_is_refused() -> None:
         ran("--suite", "smoke", "--target", "guards", "--out", "x")
 
 
+def test_guards_of_the_settings_file_are_used_and_config_names_it(folder: Path) -> None:
+    (folder / "demur.toml").write_text('[guards]\nlocale = "de-DE"\n', encoding="utf-8")
+    (folder / "other.toml").write_text('[guards]\nlocale = "fr-FR"\n', encoding="utf-8")
+    words = ("--suite", "smoke", "--target", "guards", "--limit", 2, "--quiet")
+    assert ran(*words, "--out", "x") == 0
+    assert ran(*words, "--out", "y", "--config", "other.toml") == 0
+
+    locales = [open_run(folder / out).manifest.target.settings["locale"] for out in ("x", "y")]
+    assert locales == ["de-DE", "fr-FR"]
+    with pytest.raises(TargetError, match="has no option `config`"):
+        ran(*ECHO, "--config", "other.toml")
+
+
 def test_options_of_the_target_are_set_by_name_or_by_set(folder: Path) -> None:
     words = ("--target", "demur-testing-server", "--persona", "echo", "--stream")
     assert ran("--suite", "smoke", *words, "--set", "system=Be kind.", "--quiet") == 0

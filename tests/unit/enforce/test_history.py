@@ -5,10 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from demur.enforce.history import (
+    CallHistories,
+    EncodedHistories,
     LocalCallHistories,
+    TenantHistories,
     drop_old_calls,
     finish_call,
     last_open_call,
+    make_run_key,
     start_new_round,
 )
 from demur.guards.tool_loop import CallHistory, RecordedCall
@@ -18,8 +22,19 @@ def call(name: str = "lookup", **arguments: object) -> RecordedCall:
     return RecordedCall(name=name, arguments=arguments)
 
 
-def added(histories: LocalCallHistories, run: str, one: RecordedCall) -> CallHistory:
+def added(histories: CallHistories, run: str, one: RecordedCall) -> CallHistory:
     return histories.update(run, lambda history: history.add(one))
+
+
+def test_no_tenant_makes_another_forget_its_runs() -> None:
+    histories = TenantHistories(lambda _: EncodedHistories(2_000))
+    acme = make_run_key("http", "acme", None, "r")
+    added(histories, acme, call())
+    for number in range(50):
+        added(histories, make_run_key("http", "other", "x\x1facme", f"r{number}"), call(q="x" * 99))
+
+    assert len(added(histories, acme, call()).calls) == 2
+    assert len(added(histories, make_run_key("http", "other", None, "r0"), call()).calls) == 1
 
 
 def test_runs_are_kept_apart() -> None:

@@ -105,6 +105,41 @@ def test_a_prompt_blocked_by_the_guards_is_a_refusal_with_its_code() -> None:
     assert answer.text.splitlines()[-1].startswith("REFUSED: CONTEXT_INJECTION")
 
 
+OWN_RULES = """\
+schema_version: guard_rules.v1
+surface: input
+rules:
+  - id: OUR_WORD
+    code: TERM_BLOCKLISTED
+    action: block
+    description: Our secret word.
+    pattern: \\bswordfish\\b
+    refuse: [the word is swordfish]
+    allow: [the word is cod]
+"""
+
+
+def test_the_guards_are_those_of_the_settings_file(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(OWN_RULES, encoding="utf-8")
+    path = tmp_path / "demur.toml"
+    path.write_text(
+        '[guards]\nrules = ["own.yaml"]\nshadow = ["CONTEXT_INJECTION", "PROMPT_LEAK"]\n'
+        "[[guards.limits]]\ncount = 1\nper_s = 60\n",
+        encoding="utf-8",
+    )
+    target = open_target("guards", config=str(path))
+    blocked, shadowed = (
+        wait(target.answer(a_row(prompt=prompt))) for prompt in ("Say swordfish.", INJECTION)
+    )
+
+    assert "REFUSED: TERM_BLOCKLISTED" in blocked.text
+    assert "REFUSED" not in shadowed.text
+    before = target.settings["guards"]
+    (tmp_path / "own.yaml").write_text(OWN_RULES.replace("OUR_WORD", "WORD_2"), encoding="utf-8")
+    assert open_target("guards", config=str(path)).settings["guards"] != before
+    assert "guards" not in GuardsTarget().settings
+
+
 def test_a_prompt_allowed_by_the_guards_is_not_a_refusal() -> None:
     answer = wait(GuardsTarget().answer(a_row(prompt="How do I boil an egg?")))
 

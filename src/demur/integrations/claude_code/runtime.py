@@ -1,31 +1,26 @@
-"""Run one hook: its config, the open gate and guards behind it, and the histories of calls.
+"""Run one hook: its config, and the open gate and guards behind it.
 
-Each hook is a process of its own, so the histories of tool calls lie in files: one for each run,
-named by a digest and readable by its owner alone. A file that cannot be read back counts as none.
+Each hook is a process of its own, so the histories of tool calls lie in files.
 """
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
-import msgspec
+from msgspec.structs import replace
 
 from demur.codes.loading import ENVIRONMENT_VARIABLE
 from demur.codes.vocabulary import Surface
 from demur.enforce.context import drive
-from demur.enforce.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer, build_enforcer
+from demur.enforce.history import FileHistories
 from demur.errors import DemurError
 from demur.gate.config import Config, load_config, open_gate
-from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
-from demur.guards.builtin import load_builtin
-from demur.guards.tool_loop import CallHistory, RecordedCall
+from demur.gate.pipeline import GuardStep
 from demur.integrations.claude_code.fallback import (
     HookExit,
     PinsError,
@@ -46,6 +41,7 @@ from demur.integrations.claude_code.hook import (
 from demur.integrations.claude_code.self_protection import OwnFilesGuard, protected_paths
 from demur.store.backend import StorageError
 
+_FOLDER_MODE = 0o700
 _POLICY = Path(__file__).with_name("policy.yaml")
 
 
@@ -102,7 +98,8 @@ def config_files(hook_config: HookConfig) -> Iterator[Path]:
 
 def _files_read(hook_config: HookConfig, config: Config) -> Iterator[Path]:
     registries = (*config.registries, *os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep))
-    files = (hook_config.config, config.policy, config.keys, *registries, *hook_config.pins)
+    own = (hook_config.config, config.policy, config.keys)
+    files = (*own, *registries, *config.guards.files, *hook_config.pins)
     return (Path(path) for path in files if path)
 
 
@@ -112,89 +109,6 @@ def _file_stamp(path: Path) -> object:
     except OSError:
         return None
     return (facts.st_mtime_ns, facts.st_size, facts.st_ino)
-
-
-if sys.platform != "win32":
-    import fcntl
-
-
-_MAX_RUNS = 500
-_MAX_HISTORY_BYTES = 4_000_000
-_MAX_RESULT_LENGTH = 8_000
-_FOLDER_MODE = 0o700
-_decode_history = msgspec.json.Decoder(CallHistory).decode
-_encode_history = msgspec.json.encode
-
-
-class FileHistories:
-    """Histories of runs in `folder`; above `max_runs`, the oldest are dropped."""
-
-    def __init__(
-        self, folder: Path, *, max_runs: int = _MAX_RUNS, max_bytes: int = _MAX_HISTORY_BYTES
-    ) -> None:
-        self._folder = folder
-        self._max_runs = max_runs
-        self._max_bytes = max_bytes
-
-    def update(self, run: str, change: Callable[[CallHistory], CallHistory]) -> CallHistory:
-        """Apply `change` to the history of a run, store it, and return it.
-
-        Raises:
-            OSError: It cannot be stored.
-        """
-        self._folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-        path = self._folder / f"{sha256(run.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
-        with self._hold_lock():
-            history = change(_read_history(path))
-            self._write_history(path, history)
-        return history
-
-    @contextmanager
-    def _hold_lock(self) -> Iterator[None]:
-        handle = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            if sys.platform != "win32":
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
-
-    def _write_history(self, path: Path, history: CallHistory) -> None:
-        new = path.with_suffix(".new")
-        is_first = not path.exists()
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(self._encode_bounded(history))
-        new.replace(path)
-        if is_first:
-            files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-            for file in files[: -self._max_runs]:
-                file.unlink(missing_ok=True)
-
-    def _encode_bounded(self, history: CallHistory) -> bytes:
-        """Return the encoded history: long results are cut, and the oldest calls only counted."""
-        # INVARIANT: a stored history never exceeds the limit, and its counts are complete.
-        kept = msgspec.structs.replace(history, calls=tuple(map(_cut_result, history.calls)))
-        encoded = _encode_history(kept)
-        while len(encoded) > self._max_bytes and kept.calls:
-            earlier = kept.earlier.with_call(kept.calls[0])
-            kept = CallHistory(calls=kept.calls[1:], earlier=earlier)
-            encoded = _encode_history(kept)
-        return encoded
-
-
-def _cut_result(call: RecordedCall) -> RecordedCall:
-    result = call.result
-    if isinstance(result, str) and len(result) > _MAX_RESULT_LENGTH:
-        return msgspec.structs.replace(call, result=result[:_MAX_RESULT_LENGTH])
-    return call
-
-
-def _read_history(path: Path) -> CallHistory:
-    try:
-        return _decode_history(path.read_bytes())
-    except (FileNotFoundError, ValueError, RecursionError):
-        return CallHistory()
 
 
 _ALL_SURFACES = tuple(dict.fromkeys(one for many in GUARDED_SURFACES.values() for one in many))
@@ -214,13 +128,14 @@ class HookRuntime:
         self._stamp = files_stamp(config)
         self._pins = read_pins(config.pins)
         self._files = tuple(config_files(config))
-        self._has_call_guard = Surface.TOOL_CALL in surfaces
-        self._steps = standard_pipeline(*surfaces).steps
+        self._surfaces = tuple(surfaces)
+        settings = gate_config(config)
+        self._guards = settings.guards
         self._histories = FileHistories(config.state / "sessions")
         self._enforcers: dict[str, Enforcer] = {}
         self._lock = Lock()
         # Last, so that nothing is left open if a setting is invalid.
-        self._gate = open_gate(gate_config(config))
+        self._gate = open_gate(settings)
 
     @property
     def is_fresh(self) -> bool:
@@ -237,7 +152,7 @@ class HookRuntime:
 
     def warm_up(self) -> None:
         """Have the guards load their rules before the first event; nothing is recorded."""
-        enforcer = Enforcer(pipeline=GuardPipeline(self._steps, registry=self._gate.registry))
+        enforcer = build_enforcer(None, self._guards, surfaces=self._surfaces)
         enforcer.check_prompt("Hello.")
         enforcer.check_tool_call("Bash", {"command": "ls"})
         enforcer.check_tool_result("Bash", "nothing")
@@ -266,18 +181,17 @@ class HookRuntime:
             return self._enforcers[project]
 
     def _new_enforcer(self, project: str) -> Enforcer:
-        shell_guard = load_builtin(Surface.CODE_EXECUTION) if project else None
-        workspace = {"workspace": [project]}
-        steps = [
-            step._replace(config=workspace) if step.guard is shell_guard else step
-            for step in self._steps
-        ]
-        if self._has_call_guard:
-            protected = protected_paths(self._files, [self._config.state], project)
-            steps.append(GuardStep(OwnFilesGuard(), protected, name="own_files"))
-        return Enforcer(
+        def add_workspace(config: Any) -> Any:
+            return replace(config, workspace=(*config.workspace, project))
+
+        own_files = protected_paths(self._files, [self._config.state], project)
+        own_guard = GuardStep(OwnFilesGuard(), own_files, name="own_files")
+        return build_enforcer(
             self._gate,
-            pipeline=GuardPipeline(steps, registry=self._gate.registry),
+            self._guards,
+            surfaces=self._surfaces,
+            changes={Surface.CODE_EXECUTION: add_workspace} if project else None,
+            steps=[own_guard] if Surface.TOOL_CALL in self._surfaces else (),
             subject=_SUBJECT,
             tenant=self._config.tenant,
             histories=self._histories,

@@ -150,7 +150,7 @@ class DefinitionGuard:
     def __init__(self, pins: ToolPins | None = None) -> None:
         self._pins = pins
 
-    def check(self, event: OfferedTool, _config: object = None) -> Iterator[Finding]:
+    def check(self, event: OfferedTool, config: ToolConfig | None = None) -> Iterator[Finding]:
         """Yield how the tool differs from its pin, and instructions to the model in it."""
         if event.tool is None:
             yield _unreadable_finding(event)
@@ -162,7 +162,7 @@ class DefinitionGuard:
         if agreed:
             rest = {name: item for name, item in rest.items() if name in _UNPINNED_MEMBERS}
         else:
-            yield from self._for_call(event, check_definition(event.tool, _CONFIG))
+            yield from self._for_call(event, check_definition(event.tool, config or _CONFIG))
         yield from self._for_call(event, _find_poison(event, rest))
 
     @staticmethod

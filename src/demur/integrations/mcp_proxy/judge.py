@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from demur.codes.vocabulary import Surface
 from demur.enforce.context import CallContext
 from demur.enforce.describe import describe_call, extract_texts
-from demur.enforce.enforcer import Enforcer
+from demur.enforce.enforcer import Enforcer, build_enforcer
 from demur.enforce.result import CheckResult
 from demur.errors import DemurError, InputError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
-from demur.guards.builtin import load_builtin
+from demur.gate.guard_settings import GuardSettings
+from demur.gate.pipeline import GuardPipeline
 from demur.guards.retrieval import RetrievedPassage
 from demur.guards.tool_call import ToolConfig
 from demur.guards.tool_manifest import MAX_NAME_LENGTH
@@ -134,31 +134,33 @@ def _readable_text(value: Any) -> str | None:
         return None
 
 
-def make_judge(gate: Gate | None, server: str, rules: ProxyRules) -> ProxyJudge:
+def make_judge(
+    gate: Gate | None, server: str, rules: ProxyRules, guards: GuardSettings | None = None
+) -> ProxyJudge:
     """Return the judge of a server; without a gate only guards judge, and nothing is stored."""
 
     def describe_on_server(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**describe_call(name, arguments), "trace": {"server": server}}
 
-    definitions = GuardPipeline([GuardStep(DefinitionGuard(rules.pins), name="tool_definition")])
-    return ProxyJudge(
-        server,
-        Enforcer(gate, pipeline=_build_pipeline(rules), describe=describe_on_server),
-        Enforcer(gate, pipeline=definitions),
-        pinned=rules.pins is not None,
-    )
+    def add_rules(config: ToolConfig) -> ToolConfig:
+        manifest = config.manifest if rules.pins is None else rules.pins.manifest
+        allow = config.allow if rules.allow is None else tuple(rules.allow)
+        return replace(config, manifest=manifest, allow=allow, deny=(*config.deny, *rules.deny))
 
-
-def _build_pipeline(rules: ProxyRules) -> GuardPipeline:
-    surfaces = (*_SURFACES, Surface.TOOL_LOOP) if rules.loops else _SURFACES
-    config = ToolConfig(
-        manifest=None if rules.pins is None else rules.pins.manifest,
-        allow=None if rules.allow is None else tuple(rules.allow),
-        deny=tuple(rules.deny),
+    calls = build_enforcer(
+        gate,
+        guards,
+        surfaces=(*_SURFACES, Surface.TOOL_LOOP) if rules.loops else _SURFACES,
+        changes={Surface.TOOL_CALL: add_rules},
+        describe=describe_on_server,
     )
-    own = load_builtin(Surface.TOOL_CALL)
-    steps = standard_pipeline(*surfaces).steps
-    return GuardPipeline(one._replace(config=config) if one.guard is own else one for one in steps)
+    # Definitions are judged by the settings of the guard of calls.
+    [own] = [step for step in calls.pipeline.steps if isinstance(step.config, ToolConfig)]
+    step = own._replace(guard=DefinitionGuard(rules.pins), name="tool_definition")
+    codes, registry = calls.pipeline.shadow_codes, calls.registry
+    definitions = GuardPipeline([step], registry=registry, shadow_codes=codes)
+    offered = Enforcer(gate, pipeline=definitions)
+    return ProxyJudge(server, calls, offered, pinned=rules.pins is not None)
 
 
 # The member of each result that holds the entries.

@@ -110,6 +110,43 @@ def test_without_settings_guards_decide_and_records_are_kept(tmp_path: Path) -> 
     assert (tmp_path / "state" / "demur.db").exists()
 
 
+def write_hook_settings(folder: Path, guards: str) -> HookConfig:
+    policy = "policy.v1\npolicy_id: p\npolicy_version: 1.0.0\ndefaults: {verdict: ALLOW}\nrules: []"
+    (folder / "policy.yaml").write_text(f"schema_version: {policy}\n", encoding="utf-8")
+    path = folder / "demur.toml"
+    path.write_text(f'store = ""\n{guards}', encoding="utf-8")
+    return HookConfig(folder / "state", path)
+
+
+def test_settings_of_guards_hold_for_the_hook(tmp_path: Path) -> None:
+    wipe = json.dumps({**CALL, "tool_input": {"command": "rm -rf /"}}).encode()
+    drop = json.dumps({**CALL, "tool_input": {"command": "rm -rf /srv/data"}}).encode()
+    shadow = write_hook_settings(tmp_path, '[guards]\nshadow = ["IRRECOVERABLE_DESTRUCTION"]\n')
+    assert run_hook(wipe, shadow) == HookExit()
+    assert code_of(run_hook(drop, shadow)) == "UNAPPROVED_DESTRUCTION"
+
+    folders = write_hook_settings(tmp_path, '[guards.code_execution]\nworkspace = ["/srv"]\n')
+    assert run_hook(drop, folders, "/home/me") == HookExit()
+    denied = write_hook_settings(tmp_path, "[guards.tools.Bash]\ndeny = true\n")
+    assert code_of(run_hook(LS, denied)) == "TOOL_NOT_ALLOWED"
+
+
+def test_invalid_settings_of_guards_refuse_every_call(tmp_path: Path) -> None:
+    for text in ("[guards]\nrule = []\n", '[guards]\nshadow = ["NO_SUCH"]\n'):
+        assert code_of(run_hook(LS, write_hook_settings(tmp_path, text))) == "POLICY_INVALID"
+
+
+def test_rule_files_belong_to_the_files_of_the_hook(tmp_path: Path) -> None:
+    config = write_hook_settings(tmp_path, '[guards]\nrules = ["own.yaml"]\n')
+    own = tmp_path / "own.yaml"
+    own.write_text("x", encoding="utf-8")
+    before = files_stamp(config)
+
+    assert own in set(config_files(config))
+    own.write_text("xyz", encoding="utf-8")
+    assert files_stamp(config) != before
+
+
 def test_the_folder_of_the_project_is_the_agents_own(tmp_path: Path) -> None:
     raw = json.dumps({**CALL, "tool_input": {"command": "rm -rf /srv/data"}}).encode()
 

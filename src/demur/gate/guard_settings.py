@@ -1,0 +1,171 @@
+"""The operator's settings of guards: the `[guards]` table of `demur.toml`.
+
+It holds own rules, limits, a locale, a shadow mode, and settings of tools and of each built-in
+guard. `demur.gate.guard_pipeline` builds the pipeline that they describe.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError
+from demur.guards.builtin import RULE_FIELDS, config_type, read_config
+from demur.guards.rate import RateLimit
+from demur.source.item import did_you_mean
+
+# Guards from other packages may wait for a network, so they get a timeout.
+GUARD_TIMEOUT_S = 2.0
+# Paths in the settings of guards: the folders that an agent works in.
+_FOLDER_FIELD = "workspace"
+
+
+class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of one tool.
+
+    `command` names the argument that holds a command. `loops` says whether repeating a call makes
+    a loop. `deny` refuses every call.
+    """
+
+    command: str | None = None
+    loops: bool = True
+    deny: bool = False
+
+
+class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[guards]` part of the settings file.
+
+    `rules` are files of text rules that are added to the built-in ones, `replace_rules` those that
+    replace them. `shadow` names surfaces, installed guards or codes whose findings are recorded
+    and do not bind. `limits` are rate limits of prompts, counted in this process or by the
+    `limiter`, a Redis URL. `timeout_s` is for guards of other packages. The rest are settings of
+    the built-in guard of that surface.
+    """
+
+    rules: tuple[str, ...] = ()
+    replace_rules: tuple[str, ...] = ()
+    locale: str | None = None
+    shadow: tuple[str, ...] = ()
+    limits: tuple[RateLimit, ...] = ()
+    limiter: str | None = None
+    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=3600)] = GUARD_TIMEOUT_S
+    tools: dict[str, ToolSettings] = {}
+    input: dict[str, Any] = {}
+    output: dict[str, Any] = {}
+    tool_call: dict[str, Any] = {}
+    tool_loop: dict[str, Any] = {}
+    tool_result: dict[str, Any] = {}
+    retrieval: dict[str, Any] = {}
+    compaction: dict[str, Any] = {}
+    code_execution: dict[str, Any] = {}
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """The tools that run commands, with the argument that holds the command."""
+        named = {name: tool.command for name, tool in self.tools.items()}
+        return {name: argument for name, argument in named.items() if argument is not None}
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it names."""
+        return (*self.rules, *self.replace_rules)
+
+    def with_fields(self, surface: Surface | str, fields: Mapping[str, Any]) -> "GuardSettings":
+        """Return the settings with further ones of a built-in guard."""
+        own = {**getattr(self, surface), **fields}
+        return replace(self, **{str(surface): own})
+
+
+CONFIGURED_SURFACES = tuple(
+    name for name in GuardSettings.__struct_fields__ if name in set(Surface)
+)
+
+
+def read_guard_settings(table: Any, where: str) -> GuardSettings:
+    """Return the settings in a table; `where` is its place in errors.
+
+    Raises:
+        InputError: A setting is unknown or invalid.
+    """
+    if isinstance(table, GuardSettings):
+        return table
+    fields = _require_known(table, GuardSettings, where)
+    for name, tool in _entries(fields.get("tools"), f"{where}.tools"):
+        _require_known(tool, ToolSettings, f"{where}.tools.{name}")
+    limits = fields.get("limits")
+    for number, limit in enumerate(limits if isinstance(limits, list) else ()):
+        _require_known(limit, RateLimit, f"{where}.limits[{number}]")
+    for surface in CONFIGURED_SURFACES:
+        _check_guard_fields(surface, fields.get(surface, {}), f"{where}.{surface}")
+    try:
+        return msgspec.convert(fields, GuardSettings)
+    except msgspec.ValidationError as error:
+        problem, _, at = str(error).partition(" - at ")
+        place = at.strip("`").removeprefix("$")
+        cause = error.__cause__
+        help_text = cause.help if isinstance(cause, InputError) else None
+        problem = cause.problem if isinstance(cause, InputError) else problem
+        raise InputError(
+            problem[:1].lower() + problem[1:], where=f"{where}{place}", help=help_text
+        ) from error
+
+
+def _entries(table: Any, where: str) -> Iterable[tuple[str, Any]]:
+    if table is None:
+        return ()
+    if not isinstance(table, dict):
+        raise InputError("expected a table", where=where, help="like `[guards.tools.bash]`")
+    return table.items()
+
+
+def _require_known(table: Any, kind: type[msgspec.Struct], where: str) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise InputError("expected a table", where=where)
+    names = kind.__struct_fields__
+    for name in table:
+        if name not in names:
+            meant = did_you_mean(name, names) or f"one of {', '.join(names)}"
+            raise InputError(f"unknown setting `{name}`", where=where, help=meant)
+    return table
+
+
+def _check_guard_fields(surface: str, fields: Any, where: str) -> None:
+    if fields == {}:
+        return
+    kind = config_type(surface)
+    for name in RULE_FIELDS:
+        if isinstance(fields, dict) and name in fields:
+            problem, help_text = "rules are files", "name them under `rules` of `[guards]`"
+            raise InputError(problem, where=f"{where}.{name}", help=help_text)
+    _require_known(fields, kind, where)
+    try:
+        read_config(surface, fields)
+    except InputError as error:
+        place = f"{where}.{error.where}" if error.where else where
+        raise InputError(error.problem, where=place, help=error.help) from error
+
+
+def resolve_guard_paths(settings: GuardSettings, folder: Path) -> GuardSettings:
+    """Return the settings with paths resolved against the folder of their file."""
+
+    def place(path: str) -> str:
+        return str(folder / path)
+
+    def place_folders(fields: dict[str, Any]) -> dict[str, Any]:
+        named = fields.get(_FOLDER_FIELD)
+        if named is None:
+            return fields
+        base = folder.absolute()
+        return {**fields, _FOLDER_FIELD: [os.path.normpath(base / path) for path in named]}
+
+    return replace(
+        settings,
+        rules=tuple(map(place, settings.rules)),
+        replace_rules=tuple(map(place, settings.replace_rules)),
+        tool_call=place_folders(settings.tool_call),
+        code_execution=place_folders(settings.code_execution),
+    )
