@@ -2,10 +2,11 @@
 
 import sys
 from argparse import Namespace
+from functools import cache
 from pathlib import Path
 
 from demur.cli.main import Arguments
-from demur.errors import InputError
+from demur.errors import InputError, one_line
 from demur.gate.config import (
     CONFIG_NAME,
     STORE_NAME,
@@ -28,7 +29,8 @@ def add_config_option(add: Arguments) -> None:
     """Add `--config FILE`, which `load_settings` reads."""
     add(
         "--config FILE",
-        f"the settings file; default: `DEMUR_CONFIG`, or {CONFIG_NAME} in this folder",
+        f"the settings file; default: `DEMUR_CONFIG`, or the nearest {CONFIG_NAME}, "
+        "in this folder or above",
         type=Path,
     )
 
@@ -48,18 +50,26 @@ def load_settings(args: Namespace) -> Config:
 
 
 def config_path(args: Namespace) -> Path:
-    """Return the path of the settings file.
+    """Return the path of the settings file, or of the store in a folder without one.
 
     Raises:
-        InputError: No file is named, and this folder has none.
+        InputError: No file is named, and this folder has neither.
     """
     path: Path | None = args.config or find_settings()
     if path is None:
         raise InputError(
-            f"there is no {CONFIG_NAME} and no {STORE_NAME} in this folder",
+            f"there is no {CONFIG_NAME} and no {STORE_NAME} in this folder or above",
             help=f"`{INIT_COMMAND}` makes them, or name yours with --config or DEMUR_CONFIG",
         )
+    if args.config is None and path.parent in Path.cwd().parents:
+        _note_settings(path)
     return path
+
+
+@cache
+def _note_settings(path: Path) -> None:
+    """Say on stderr, once, that the settings come from a folder above."""
+    print(f"note: settings of {one_line(str(path))}", file=sys.stderr)
 
 
 def note_default_policy(config: Config) -> None:

@@ -6,7 +6,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -37,6 +37,8 @@ CONFIG_NAME = "demur.toml"
 STORE_NAME = "demur.db"
 _VARIABLE = "DEMUR_CONFIG"
 _SQLITE = "sqlite:///"
+# Root and this user; Windows says 0 for every file.
+_TRUSTED_OWNERS = {0, os.getuid()} if hasattr(os, "getuid") else {0}
 _UNKNOWN_FIELD = re.compile(r"unknown field `(\w+)`")
 
 
@@ -67,18 +69,58 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def find_config(environment: Mapping[str, str] | None = None) -> Path | None:
-    """Return the settings file that `DEMUR_CONFIG` names, or the one in the working directory."""
-    named = (os.environ if environment is None else environment).get(_VARIABLE)
-    if named:
-        return Path(named)
-    here = Path(CONFIG_NAME)
-    return here if here.is_file() else None
+    """Return the settings file that `DEMUR_CONFIG` names, or else the nearest `demur.toml`.
+
+    The search goes from the working directory upwards, as git's does. It ends at the home folder
+    or where another file system begins, and leaves out files that another user owns.
+    """
+    return _find_upwards((CONFIG_NAME,), environment)
 
 
 def find_settings() -> Path | None:
-    """Return the settings file, or else the store in the working directory, for `load_config`."""
-    found, store = find_config(), Path(STORE_NAME)
-    return store if found is None and store.is_file() else found
+    """Return the settings file, or else the nearest store, for `load_config`."""
+    return _find_upwards((CONFIG_NAME, STORE_NAME))
+
+
+def _find_upwards(
+    names: Iterable[str], environment: Mapping[str, str] | None = None
+) -> Path | None:
+    named = (os.environ if environment is None else environment).get(_VARIABLE)
+    if named:
+        return Path(named)
+    for name in names:
+        if Path(name).is_file():
+            return Path(name)
+    for folder in _list_parents():
+        for name in names:
+            if _is_trusted_file(folder / name):
+                return folder / name
+    return None
+
+
+def _list_parents() -> Iterator[Path]:
+    """Yield the folders above the working directory, up to home or the end of its file system."""
+    try:
+        here, home = Path.cwd(), Path("~").expanduser()
+        device = here.stat().st_dev
+        for folder in here.parents if here != home else ():
+            if folder.stat().st_dev != device:
+                return
+            yield folder
+            if folder == home:
+                return
+    except (OSError, RuntimeError):
+        # The working directory was deleted, or nobody knows the home folder.
+        return
+
+
+def _is_trusted_file(path: Path) -> bool:
+    """Return whether a file exists, and is owned by this user or by root."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return False
+    return path.is_file() and owner in _TRUSTED_OWNERS
 
 
 def default_config(store: Path | str = STORE_NAME) -> Config:
@@ -271,7 +313,7 @@ def decide(
     """Return the decision on a request, stored, by the settings in `config`.
 
     `config` is a `Config` or a settings file; without one, the file that `DEMUR_CONFIG`
-    names or `demur.toml` in the working directory. The record also reads as a mapping:
+    names or the nearest `demur.toml` (`find_config`). The record also reads as a mapping:
     `record["reason_codes"]` is a list of strings.
 
     Raises:

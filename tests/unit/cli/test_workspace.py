@@ -17,11 +17,10 @@ pytestmark = pytest.mark.usefixtures("workspace")
 
 
 def test_the_settings_can_be_named_by_option_or_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples = [tmp_path / name for name in (SMALL, RISKY)]
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
 
     missing = demur("decide", samples[0])
     by_option = demur("decide", samples[0], "--config", tmp_path / "demur.toml")
@@ -29,11 +28,24 @@ def test_the_settings_can_be_named_by_option_or_environment(
     by_environment = demur("decide", samples[1])
 
     assert missing.err == (
-        "error: there is no demur.toml and no demur.db in this folder\n"
+        "error: there is no demur.toml and no demur.db in this folder or above\n"
         "  help: `demur init --agent` makes them, or name yours with --config or DEMUR_CONFIG\n"
     )
     assert (missing.status, by_option.status, by_environment.status) == (1, 0, 3)
     assert "2 decisions" in demur("show").out
+
+
+def test_the_settings_of_a_folder_above_are_used_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a/b")
+
+    ran = demur("decide", tmp_path / SMALL)
+    assert ran.status == 0
+    assert ran.err == f"note: settings of {tmp_path / 'demur.toml'}\n"
+    assert "1 decision" in demur("show").out
+    assert not Path("demur.db").exists()
 
 
 @pytest.mark.parametrize(

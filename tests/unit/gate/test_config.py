@@ -10,6 +10,7 @@ from demur.errors import DemurError, InputError, PolicyError
 from demur.gate.config import (
     Config,
     find_config,
+    find_settings,
     load_config,
     load_trusted_keys,
     open_configured_spool,
@@ -54,6 +55,41 @@ def test_the_environment_names_the_file_and_else_the_working_directory_has_it(
     assert find_config() == Path("demur.toml")
     monkeypatch.setenv("DEMUR_CONFIG", "named.toml")
     assert find_config() == Path("named.toml")
+
+
+def test_the_nearest_file_above_the_working_directory_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DEMUR_CONFIG", raising=False)
+    inner = tmp_path / "outer/inner"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+
+    written(tmp_path, "")
+    assert find_config() == tmp_path / "demur.toml"
+    written(tmp_path / "outer", "")
+    assert find_config() == tmp_path / "outer/demur.toml"
+    (inner / "demur.db").touch()
+    assert find_config() == tmp_path / "outer/demur.toml"
+    assert find_settings() == Path("demur.db")
+
+
+def test_the_search_ends_at_home_and_leaves_out_files_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DEMUR_CONFIG", raising=False)
+    home = tmp_path / "home"
+    (home / "project").mkdir(parents=True)
+    written(tmp_path, "")
+    monkeypatch.setenv("HOME", str(home))
+    for folder in (home, home / "project"):
+        monkeypatch.chdir(folder)
+        assert find_config() is None
+
+    monkeypatch.setenv("HOME", "/nowhere")
+    assert find_config() == tmp_path / "demur.toml"
+    monkeypatch.setattr("demur.gate.config._TRUSTED_OWNERS", {-1})
+    assert find_config() is None
 
 
 def test_paths_in_a_file_are_relative_to_the_file(tmp_path: Path) -> None:
