@@ -121,7 +121,7 @@ def test_one_customer_is_found_by_name_and_the_ticket_copied(service: Any, tabs:
     page.goto(f"{service.address}/decisions")
     page.get_by_role("searchbox").fill("ada@example.com")
     page.get_by_role("button", name="Find").click()
-    page.locator("tr", has_text="Deny").or_(page.locator("tr", has_text="Escalate")).locator(
+    page.locator("tr", has_text="Refused").or_(page.locator("tr", has_text="Needs something")).locator(
         "td.when a"
     ).first.click()
     page.get_by_role("button", name="Copy as ticket").click()

@@ -145,14 +145,9 @@ def describe_words(decision: Decision | DecisionRecord) -> str:
     return f"{words}, class {decision.refusal_class}" if decision.refusal_class else words
 
 
-_ADVISORY = "Advisory mode: the decision is recorded and does not bind; the action may run."
-
-
 def outcome_lines(decision: Decision | DecisionRecord, paint: Paint) -> list[str]:
     """Return the outcome and its sentence, which lead every description of a decision."""
-    binds = not isinstance(decision, DecisionRecord) or decision.enforced
-    sentence = decision.outcome.sentence if binds else _ADVISORY
-    return [paint_outcome(decision.outcome, paint), wrap_text(sentence, "  ")]
+    return [paint_outcome(decision.outcome, paint), wrap_text(decision.outcome_sentence, "  ")]
 
 
 def describe_decision(decision: Decision | DecisionRecord, paint: Paint) -> str:

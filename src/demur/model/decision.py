@@ -197,6 +197,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         """What the decision means, in one word."""
         return Outcome.from_output(self.verdict, self.decision_output)
 
+    @property
+    def outcome_sentence(self) -> str:
+        """One sentence: who must do what next."""
+        return self.outcome.sentence
+
     def _check_class(self) -> None:
         """Refuse a class that the codes do not have; unknown codes may have any class."""
         if self.refusal_class is not None and not self.reason_codes:

@@ -314,6 +314,11 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return Outcome.from_output(self.verdict, self.decision_output)
 
     @property
+    def outcome_sentence(self) -> str:
+        """One sentence: who must do what next; in advisory mode the action may run."""
+        return self.outcome.sentence if self.enforced else _ADVISORY
+
+    @property
     def decision(self) -> Decision:
         """The decision in the record, as `resolve` takes it."""
         personal = self.personal
@@ -322,6 +327,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return Decision(**shared, accepted=self.accepted, requester=requester, scope=scope)
 
 
+_ADVISORY = "Advisory mode: the decision is recorded and does not bind; the action may run."
 # A record keeps these fields of its decision as they are; others are redacted or sealed.
 _CHANGED = {"accepted", "requester", "scope"}
 _SHARED = tuple(name for name in Decision.__struct_fields__ if name not in _CHANGED)

@@ -107,6 +107,7 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
     decision_id: str
     created_at: str
     tenant: str
+    outcome: str
     verdict: str
     output: str
     refusal_class: str
@@ -124,6 +125,7 @@ def decision_row(record: DecisionRecord, *, with_tenant: bool = False) -> Decisi
         decision_id=record.decision_id,
         created_at=record.created_at,
         tenant=record.tenant if with_tenant else "",
+        outcome=record.outcome,
         verdict=record.verdict,
         output=record.decision_output,
         refusal_class=record.refusal_class or "",
@@ -357,7 +359,7 @@ def _nearby_decisions(
 def _replay_view(replay: ReplayResult) -> dict[str, Any]:
     return {
         "same": replay.same,
-        "verdict": str(replay.replayed.verdict),
+        "outcome": str(replay.replayed.outcome),
         "codes": list(replay.replayed.reason_codes),
         "rules": [rule.rule_id for rule in replay.replayed.matched_rules],
         "differences": [one._asdict() for one in replay.differences],

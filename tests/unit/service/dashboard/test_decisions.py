@@ -168,12 +168,24 @@ def test_an_allowed_decision_has_nothing_to_explain(site: Site) -> None:
     assert "No guard was asked" in page.text
 
 
+def test_the_outcome_leads_the_page_and_the_words_of_the_specification_are_below(
+    site: Site,
+) -> None:
+    page = site.open(f"/decisions/{of_code(site, 'CHARGEBACK_RISK_BLOCK')}")
+    [head] = page.all("h1")
+
+    assert head.text.startswith("Refused")
+    assert "nobody was asked; the caller must not repeat it unchanged" in page.text
+    why = " ".join(panel(page, "Why").text.split())
+    assert "Verdict deny Output refuse with path Class hard block" in why
+
+
 def test_a_replay_says_that_the_same_came_out(site: Site) -> None:
     decision_id = of_code(site, "CHARGEBACK_RISK_BLOCK")
     answer = site.send(f"/decisions/{decision_id}/replay", {})
 
     assert answer.status_code == 200
-    assert "Same again. Deny CHARGEBACK_RISK_BLOCK by R_CHARGEBACK" in Page(answer.text).text
+    assert "Same again. Refused CHARGEBACK_RISK_BLOCK by R_CHARGEBACK" in Page(answer.text).text
 
 
 def test_an_erased_decision_cannot_be_replayed_and_is_not_shown(site: Site) -> None:
@@ -201,7 +213,7 @@ def test_the_ticket_is_there_to_be_copied(site: Site) -> None:
     page = site.open(f"/decisions/{decision_id}")
     [ticket] = [one for one in page.all("pre") if one.attrs.get("id") == "ticket"]
 
-    assert "### REFUSE_WITH_PATH" in ticket.text
+    assert "### Refused" in ticket.text
     assert "ada" not in ticket.text
 
 

@@ -189,7 +189,7 @@ def test_every_verdict_has_a_shape_and_a_word(site: Site) -> None:
         if one.attrs.get("class", "").startswith("verdict")
     ]
 
-    assert {one.text for one in verdicts} == {"Allow", "Deny", "Escalate"}
+    assert {one.text for one in verdicts} == {"Allowed", "Needs something", "Refused"}
     assert all(one.all("svg") for one in verdicts)
 
 
