@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from demur.cli.main import Arguments, UsageError, match_choice
 from demur.cli.options import (
@@ -72,6 +73,10 @@ def configure_decide(add: Arguments) -> None:
     )
     add("--grant FILE ...", "a signed grant", type=Path)
     add("--accept TEXT ...", "a constraint that you accept")
+    add(
+        "--signal NAME=VALUE ...",
+        "a number, true, false or a text that rules read as `signals.NAME`; repeatable",
+    )
     add("--continues ID", "the earlier decision that this request continues; or `last`")
     add_tenant_option(add, "the tenant; a request for another tenant is an error")
     add("--dry-run", "decide, and store nothing")
@@ -105,6 +110,7 @@ def run_decide(args: Namespace) -> int:
 def _decide_one(gate: Gate, request: RequestItem, args: Namespace) -> DecisionRecord:
     findings = [_parse_finding(text, gate.registry) for text in args.finding]
     grants = [_read_grant(path) for path in args.grant]
+    signals = parse_signals(args.signal)
     value = request.value
     if args.continues is not None:
         if gate.store is None:
@@ -113,7 +119,12 @@ def _decide_one(gate: Gate, request: RequestItem, args: Namespace) -> DecisionRe
         value = {**value, "continues": earlier.decision_id} if isinstance(value, dict) else value
     with prefix_errors(request.where):
         return gate.decide(
-            value, findings=findings, grants=grants, accepted=args.accept, tenant=args.tenant
+            value,
+            findings=findings,
+            grants=grants,
+            accepted=args.accept,
+            signals=signals,
+            tenant=args.tenant,
         )
 
 
@@ -121,7 +132,7 @@ def _decide_many(
     gate: Gate, requests: Sequence[RequestItem], args: Namespace
 ) -> list[DecisionRecord]:
     single_only = {"--finding": args.finding, "--grant": args.grant, "--accept": args.accept}
-    single_only["--continues"] = args.continues
+    single_only |= {"--continues": args.continues, "--signal": args.signal}
     options = [option for option, value in single_only.items() if value]
     if options:
         raise UsageError(
@@ -144,6 +155,38 @@ def _parse_finding(text: str, registry: Registry) -> Finding:
         raise UsageError(f"unknown surface `{name}`", help=meant)
     default_surface = entry.surfaces[0] if entry.surfaces else Surface.INPUT
     return Finding(code=entry.code, surface=Surface(surface) if colon else default_surface)
+
+
+def parse_signals(texts: Sequence[str]) -> dict[str, Any]:
+    """Return signals by name; a dot in a name makes a group.
+
+    Raises:
+        UsageError: A text is not `NAME=VALUE`, or a name occurs twice.
+    """
+    signals: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not all(name.split(".")):
+            raise UsageError(
+                f"`{text}` is no signal", help="write NAME=VALUE, like fraud_score=0.2"
+            )
+        *groups, last = name.split(".")
+        inner = signals
+        for group in groups:
+            inner = inner.setdefault(group, {}) if isinstance(inner, dict) else inner
+        if not isinstance(inner, dict) or last in inner:
+            raise UsageError(f"the signal `{name}` is given twice")
+        inner[last] = _parse_signal_value(value)
+    return signals
+
+
+def _parse_signal_value(text: str) -> Any:
+    """Return a number, a boolean or a quoted text of JSON, and anything else as a text."""
+    try:
+        value = json.loads(text, parse_constant=str)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, bool | int | float | str) else text
 
 
 def _read_grant(path: Path) -> Grant:

@@ -150,7 +150,7 @@ def test_one_bad_request_among_many_is_named_by_its_line_and_none_is_decided() -
     assert demur("show").out == "no decisions\n"
 
 
-@pytest.mark.parametrize("option", ["--finding", "--accept", "--continues", "--grant"])
+@pytest.mark.parametrize("option", ["--finding", "--accept", "--continues", "--grant", "--signal"])
 def test_options_for_one_request_are_refused_with_many(option: str) -> None:
     ran = demur("decide", option, "RCE_RISK", stdin=lines(SMALL, LARGE))
 
@@ -163,6 +163,54 @@ def test_findings_can_be_passed_with_the_request() -> None:
 
     assert record["reason_codes"] == ["UNVERIFIED_TOOL", "RCE_RISK"]
     assert [finding["surface"] for finding in record["findings"]] == ["tool_call", "tool_result"]
+
+
+def test_rules_read_the_signals_of_the_command_line() -> None:
+    set_policy(
+        "rules:\n",
+        "rules:\n  - {id: R_FRAUD, stage: HARD_BLOCKS, if: {signals.fraud: {gt: 0.9}},"
+        " then: {verdict: DENY, reason_codes: [CHARGEBACK_RISK_BLOCK]}}\n",
+    )
+
+    assert demur("decide", SMALL, "--signal", "fraud=0.95").status == 3
+    assert demur("decide", SMALL, "--signal", "fraud=0.1").status == 0
+    without = demur("decide", SMALL)
+    assert without.status == 6
+    assert "Supply what is missing: signals.fraud." in without.out
+
+
+def test_a_signal_has_the_type_of_its_value() -> None:
+    given = ["n=0.2", "yes=true", "plan=gold", 'zip="01234"', "pii.score=1", "odd=[1]", "big=NaN"]
+    options = [word for text in given for word in ("--signal", text)]
+
+    assert decided(SMALL, *options)["risk_signals"] == {
+        "n": 0.2,
+        "yes": True,
+        "plan": "gold",
+        "zip": "01234",
+        "pii": {"score": 1},
+        "odd": "[1]",
+        "big": "NaN",
+    }
+
+
+@pytest.mark.parametrize(
+    ("texts", "status", "problem"),
+    [
+        (["fraud"], 2, "`fraud` is no signal"),
+        (["=1"], 2, "`=1` is no signal"),
+        (["a=1", "a=2"], 2, "the signal `a` is given twice"),
+        (["a=1", "a.b=2"], 2, "the signal `a.b` is given twice"),
+        (["guards.pii.score=0"], 1, "signals.guards: this name belongs to guards"),
+    ],
+)
+def test_a_signal_that_cannot_be_used_is_an_error(
+    texts: list[str], status: int, problem: str
+) -> None:
+    ran = demur("decide", SMALL, *(word for text in texts for word in ("--signal", text)))
+
+    assert (ran.status, ran.out) == (status, "")
+    assert problem in ran.err
 
 
 def test_codes_and_surfaces_are_taken_in_any_case() -> None:
