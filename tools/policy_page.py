@@ -23,7 +23,10 @@ _PATHS = """\
 A field is a dotted path into the request; null counts as not there.
 A path begins with one of {roots}.
 {shortcuts}, and `amount_usd` is the action's amount in dollars, by the policy's `rates`.
-{findings} are what guards saw."""
+{findings} are what guards saw.
+`signals.NAME` is a [signal](../how-to/use-signals.md) beside the request: a number, a text or a boolean;
+`signals.guards.GUARD.NAME` is one of a guard, which no caller can write. If it depends on a missing signal whether a
+rule that refuses matches, the request is not judged. A rule that allows cannot test for a missing signal."""
 
 _VALUE_KINDS = {
     "string": "text",
@@ -142,7 +145,7 @@ def _group_table(condition: _Schema) -> str:
 
 def _field_paths() -> str:
     return _PATHS.format(
-        roots=", ".join(markdown_code(root) for root in ROOTS if root != "findings"),
+        roots=", ".join(map(markdown_code, sorted({*ROOTS} - {"findings", "signals"}))),
         shortcuts=", ".join(
             f"{markdown_code(key)} is {markdown_code(path)}" for key, path in SHORTCUTS.items()
         ),
