@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from inspect import isawaitable
 from typing import Any, Literal, NamedTuple, Self, get_args
 
-import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from demur.classification import make_decision
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import (
@@ -26,28 +26,45 @@ from demur.emit.envelope import to_envelope
 from demur.enforce.context import Call, Steps, adrive, drive
 from demur.errors import DemurError, InputError, InputTypeError
 from demur.guards.input import find_help_resources
+from demur.model.decision import Decision, Outcome
 from demur.model.finding import Action, Finding
 from demur.model.grant import Grant
 from demur.model.next_steps import NextStep, next_step
 from demur.model.record import DecisionRecord
-from demur.model.refusal import Refusal
+from demur.model.refusal import Refusal, list_named
 from demur.policy.evaluation import verdict_floor
+from demur.respond.case import make_case
 from demur.respond.graceful import render
+from demur.respond.template_file import builtin_templates
+from demur.respond.words import compose_words
 
 _LANGUAGE = "en"
 _log = logging.getLogger("demur")
 FAILURE_TEXT = "I couldn't get an answer just now: the hold-up is on our side. Please try again."
 
 
-def refusal_text(refusal: Refusal, resources: Iterable[str] = (), locale: str | None = None) -> str:
-    """Return the text to show for a refusal.
+def refusal_text(
+    refusal: Refusal,
+    resources: Iterable[str] = (),
+    locale: str | None = None,
+    *,
+    record: DecisionRecord | None = None,
+) -> str:
+    """Return the text to show for a refusal; it lists what the `record` names as missing.
 
     If there are `resources`, a person may be in danger: the crisis text comes first, whatever
     else was refused.
     """
     lines = tuple(resources)
     if not lines:
-        return render(refusal, locale=locale or _LANGUAGE)
+        case = make_case(refusal)
+        if record is not None and (record.missing or record.constraints):
+            # The policy wrote these names, so they need not be plain words.
+            case = case._replace(
+                missing=record.missing, constraints=record.constraints, names_trusted=True
+            )
+        templates = builtin_templates().for_locale(locale or _LANGUAGE)
+        return compose_words(case, templates, slots={}).text
     if not any("emergency" in line for line in lines):
         lines = (*lines, _format_resource(asdict(find_help_resources(None)[0])))
     crisis = Refusal.from_code(ReasonCode.CRISIS_ESCALATION)
@@ -91,6 +108,8 @@ def append_resources(text: str, resources: Iterable[str]) -> str:
 
 # Members of evidence that quote the text; only the record keeps them.
 _QUOTES = frozenset({"excerpt"})
+# Members of evidence that the decision alone fills, because guards offer no limits.
+_OFFERS = frozenset({"constraints"})
 
 
 class CheckResult(NamedTuple):
@@ -98,7 +117,8 @@ class CheckResult(NamedTuple):
 
     It is true if it allows; otherwise `refusal` is set. `constraints` bind an allowed action.
     `obligations` must be met either way: a person reviews it, the `resources` are shown.
-    `locale` chooses the language of the text for a person.
+    `locale` chooses the language of the text for a person. `unjudged` says that one of the
+    checks could not be made.
     """
 
     surface: Surface
@@ -110,6 +130,7 @@ class CheckResult(NamedTuple):
     obligations: tuple[Obligation, ...] = ()
     resources: tuple[str, ...] = ()
     locale: str | None = None
+    unjudged: bool = False
 
     def __bool__(self) -> bool:
         return self.allowed
@@ -135,12 +156,24 @@ class CheckResult(NamedTuple):
         """The text for a person instead of an answer; empty if allowed."""
         if self.refusal is None:
             return ""
-        return refusal_text(self.refusal, self.resources, self.locale)
+        return refusal_text(self.refusal, self.resources, self.locale, record=self.record)
 
     @property
     def envelope(self) -> dict[str, Any]:
         """The refusal as plain JSON; empty if allowed."""
         return {} if self.refusal is None else to_envelope(self.refusal)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the result means, in one word; it allows if and only if the result does."""
+        decided = None if self.record is None else self.record.outcome
+        if decided is not None and decided.allows == self.allowed:
+            return decided
+        if self.allowed:
+            return Outcome.ALLOWED_WITH_LIMITS if self.constraints else Outcome.ALLOWED
+        if self.is_undecided:
+            return Outcome.COULD_NOT_JUDGE
+        return Outcome.NEEDS_SOMETHING if self.needs_approval else Outcome.REFUSED
 
     @property
     def is_hard(self) -> bool:
@@ -150,13 +183,16 @@ class CheckResult(NamedTuple):
     @property
     def is_undecided(self) -> bool:
         """Whether the check could not be made: a guard, the store or the input was at fault."""
-        return self.refusal is not None and not self.refusal.decided
+        if self.refusal is None:
+            return False
+        return not self.refusal.decided or (self.unjudged and not self.is_hard)
 
     @property
     def needs_approval(self) -> bool:
         """Whether it needs a person's approval, and nothing else."""
         refusal = self.refusal
-        if refusal is None or not refusal.decided or refusal.advice is not Advice.REQUEST_APPROVAL:
+        # INVARIANT: nobody is asked to approve a call that a guard could not judge.
+        if refusal is None or self.is_undecided or refusal.advice is not Advice.REQUEST_APPROVAL:
             return False
         return refusal.refusal_class is RefusalClass.WORKFLOW_BLOCK
 
@@ -204,7 +240,7 @@ def build_result(
     """Return the result of findings and the gate's decision; without a record, of findings alone.
 
     `native_refusal` is the model's or provider's own refusal, if there is one: if its code
-    decides, it is passed on unchanged.
+    leads, it is passed on with the advice of the decision.
     """
     found = tuple(findings)
     owed = {name for one in found for name in registry[one.code].obligations}
@@ -218,59 +254,76 @@ def build_result(
         if record.decision_output is DecisionOutput.ALLOW_CONSTRAINED:
             constraints = record.constraints
     obligations = tuple(one for one in Obligation if one in owed)
-    refusal = None if allowed else build_refusal(found, record, registry, native_refusal)
+    refusal, unjudged = None, False
+    if not allowed:
+        decision = decide_by_findings(found, registry) if record is None else record
+        refusal = build_refusal(found, decision, registry, native_refusal)
+        unjudged = not all(registry[code].decided for code in decision.reason_codes)
     resources = help_lines(found, obligations, locale)
-    details = (found, record, refusal, constraints, obligations, resources, locale)
+    details = (found, record, refusal, constraints, obligations, resources, locale, unjudged)
     return CheckResult(surface, allowed, *details)
 
 
 def finding_blocks(code: str, action: Action, registry: Registry) -> bool:
     """Return whether a finding of that code and action blocks without a gate."""
     entry = registry[code]
+    if entry.refusal_class is None:
+        return False
     # A code that could not be judged or that has obligations is never a mere warning.
     return action is not Action.WARN or not entry.decided or bool(entry.obligations)
 
 
+def decide_by_findings(findings: Iterable[Finding], registry: Registry) -> Decision:
+    """Return the decision that blocking findings alone lead to, without a gate."""
+    blocking = [one for one in findings if finding_blocks(one.code, one.action, registry)]
+    verdicts = (verdict_floor(registry[one.code], one.action) for one in blocking)
+    codes = (one.code for one in blocking)
+    return make_decision(strictest_verdict(verdicts), codes, registry=registry)
+
+
 def build_refusal(
     findings: Sequence[Finding],
-    record: DecisionRecord | None,
+    decision: Decision | DecisionRecord,
     registry: Registry,
     native_refusal: Refusal | None = None,
 ) -> Refusal:
-    """Return the refusal of the strictest code among findings and decision."""
-    blocking = [one for one in findings if finding_blocks(one.code, one.action, registry)]
-    codes = [one.code for one in blocking] if record is None else record.reason_codes
-
-    def strictness(code: str) -> tuple[int, int]:
-        entry = registry[code]
-        actions = {one.action for one in findings if one.code == code} or {Action.BLOCK}
-        verdict = strictest_verdict(verdict_floor(entry, action) for action in actions)
-        kind = entry.refusal_class
-        return verdict.precedence, 0 if kind is None else kind.strictness
-
-    code = max(codes, key=strictness) if len(codes) > 1 else codes[0]
-    decision_id = None if record is None else record.decision_id
-    if native_refusal is not None and native_refusal.code == code:
-        return msgspec.structs.replace(native_refusal, decision_id=decision_id)
-    evidence: dict[str, Any] = {}
-    if record is not None:
-        needs = {"missing": list(record.missing), "constraints": list(record.constraints)}
-        evidence = {name: names for name, names in needs.items() if names}
-    detail, surface = registry[code].summary, None
-    finding = next((one for one in blocking if one.code == code), None)
-    if finding is not None:
-        detail, surface = finding.detail, finding.surface
-        # A refusal may reach anyone, so it quotes nothing.
-        public = {key: value for key, value in finding.evidence.items() if key not in _QUOTES}
-        evidence = {**evidence, **public}
-    return Refusal.from_code(
-        code,
-        detail,
-        evidence=evidence,
-        surface=surface,
+    """Return the refusal of a decision: its leading code, class, advice and needs."""
+    code = decision.leading_code
+    assert code is not None
+    decision_id = decision.decision_id if isinstance(decision, DecisionRecord) else None
+    same_code = (one for one in findings if one.code == code)
+    finding = next((one for one in same_code if finding_blocks(code, one.action, registry)), None)
+    native = native_refusal if native_refusal and native_refusal.code == code else None
+    evidence: Mapping[str, Any] = {} if finding is None else _public_evidence(finding.evidence)
+    evidence = evidence if native is None else native.evidence
+    missing = dict.fromkeys((*decision.missing, *list_named(evidence, "missing")))
+    needs = {"missing": list(missing), "constraints": list(decision.constraints)}
+    evidence = {**evidence, **{name: names for name, names in needs.items() if names}}
+    if native is None:
+        detail = registry[code].summary if finding is None else finding.detail
+        surface = None if finding is None else finding.surface
+        refusal = Refusal.from_code(
+            code, detail, evidence=evidence, surface=surface, registry=registry
+        )
+    else:
+        source = native.source
+        if source is not None and source.served_by is not None:
+            # The answer of the other model is refused as well.
+            source = replace(source, served_by=None)
+        refusal = replace(native, evidence=evidence, source=source)
+    # INVARIANT: code, class, advice and needs of a result are those of its decision.
+    return replace(
+        refusal,
+        refusal_class=decision.refusal_class,
+        advice=decision.next_step,
         decision_id=decision_id,
-        registry=registry,
     )
+
+
+def _public_evidence(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the evidence of a finding as anyone may read it: it quotes nothing."""
+    hidden = _QUOTES | _OFFERS
+    return {key: value for key, value in evidence.items() if key not in hidden}
 
 
 def refusal_finding(refusal: Refusal, action: Action) -> Finding:

@@ -7,7 +7,7 @@ a loop. One option is added: if a model declined by its own choice, another mode
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -16,8 +16,14 @@ import msgspec
 from demur.codes.loading import registry_or_core
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
-from demur.model.refusal import Refusal, tighten_to_registry
+from demur.codes.vocabulary import Advice, GrantKind, RefusalClass, RetryScope
+from demur.model.refusal import (
+    AFTER_HARD,
+    Refusal,
+    list_named,
+    offered_advice,
+    tighten_to_registry,
+)
 
 
 class RequiredChange(StrEnum):
@@ -69,7 +75,10 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _AdviceMeaning(NamedTuple):
-    """The meaning of one advice, and its words; `{}` is replaced by what is needed."""
+    """The meaning of one advice, and its words; `{}` is replaced by what is needed.
+
+    `otherwise` are the words if the refusal names nothing that is needed.
+    """
 
     retry: bool
     change: RequiredChange
@@ -95,7 +104,7 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
         HelpSource.USER,
         "Supply {} and send it again",
         needs="missing",
-        otherwise="what is missing",
+        otherwise="Ask the user for the details that it lacks, and send it again with them",
     ),
     Advice.ACCEPT_CONSTRAINTS: _AdviceMeaning(
         True,
@@ -103,7 +112,7 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
         HelpSource.USER,
         "Accept {} and send it again",
         needs="constraints",
-        otherwise="the limits that are offered",
+        otherwise="Accept the limits that its evidence lists as constraints and send it again",
     ),
     Advice.REQUEST_APPROVAL: _AdviceMeaning(
         True,
@@ -111,7 +120,7 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
         HelpSource.APPROVER,
         "Have it approved by {} and send it again",
         needs="approver",
-        otherwise="someone who may decide it",
+        otherwise="Have it approved by someone who may decide it and send it again",
     ),
     Advice.RETRY_LATER: _AdviceMeaning(
         True, RequiredChange.NOTHING, None, "Wait {} and send it again unchanged"
@@ -126,7 +135,10 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
         True, RequiredChange.MODEL, None, "Send it to another model"
     ),
     Advice.ESCALATE_OPERATOR: _AdviceMeaning(
-        False, RequiredChange.NOTHING, HelpSource.OPERATOR, "Hand it to whoever runs the system"
+        False,
+        RequiredChange.NOTHING,
+        HelpSource.OPERATOR,
+        "Do not send it again, and tell the user that whoever runs the system must settle it",
     ),
 }
 assert set(_ADVICE_MEANINGS) == set(Advice)
@@ -134,8 +146,6 @@ assert set(_ADVICE_MEANINGS) == set(Advice)
 _OWN_WORDS = "Ask for something else, or ask another model"
 _OWN_CHOICE = _AdviceMeaning(True, RequiredChange.REQUEST, None, _OWN_WORDS)
 
-# Advice that fits a hard block: none of it sends the same request again.
-_AFTER_HARD = {Advice.CHANGE_REQUEST, Advice.RESET_CONTEXT, Advice.ESCALATE_OPERATOR}
 # A check that was not made cannot be approved or constrained.
 _NOT_JUDGED = set(Advice) - {Advice.REQUEST_APPROVAL, Advice.ACCEPT_CONSTRAINTS}
 
@@ -150,8 +160,9 @@ _WEAKER = "Do not send it again: the refusal calls itself weaker than its code i
 _SERVED = "Go on with the answer: another model has given it"
 _NOTHING = "Go on: nothing was refused."
 # The sentence may reach a model and evidence may be hostile, so only plain names are quoted.
-_NAME = re.compile(r"\w(?:[\w ./-]{0,38}\w)?")
+_NAME = re.compile(r"[\w≤≥$€£](?:[\w ./%≤≥$€£'-]{0,38}[\w%])?")
 _MAX_NAMES = 5
+_GRANTS = frozenset(GrantKind)
 
 
 def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep:
@@ -172,15 +183,16 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
     is_soft = refusal.refusal_class is RefusalClass.SOFT_BLOCK
     if declined and is_soft and advice is Advice.CHANGE_REQUEST:
         way = _OWN_CHOICE
-    value = refusal.evidence.get(way.needs)
-    names: Iterable[Any] = value if isinstance(value, list | tuple) else [value]
-    needs = tuple(name for name in names if isinstance(name, str) and _NAME.fullmatch(name))
+    needs = _list_plain_names(refusal, way.needs)
     wait = _parse_seconds(refusal.evidence.get("retry_after")) if way.retry else None
     if advice is Advice.RETRY_LATER:
         slot = "a while" if wait is None else f"{wait:.15g} second{'s' * (wait != 1)}"
+        words = way.words.format(slot)
     else:
-        more = f" and {len(needs) - _MAX_NAMES} more" if len(needs) > _MAX_NAMES else ""
-        slot = ", ".join(needs[:_MAX_NAMES]) + more or way.otherwise
+        names = _join_names(refusal, way.needs)
+        words = way.words.format(names) if names or not way.needs else way.otherwise
+    if advice is Advice.REQUEST_APPROVAL and (fields := _join_names(refusal, "missing", _GRANTS)):
+        words += f", with {fields} supplied"
     reset = None
     if advice is Advice.RESET_CONTEXT:
         is_session = refusal.retry_scope is RetryScope.SESSION
@@ -188,7 +200,7 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
     return NextStep(
         retry=way.retry,
         change=way.change,
-        sentence=_format_sentence(way.words.format(slot), refusal),
+        sentence=_format_sentence(words, refusal),
         advice=advice,
         wait=wait,
         needs=needs,
@@ -197,6 +209,20 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
         reset=reset,
         reach=refusal.retry_scope,
     )
+
+
+def _list_plain_names(refusal: Refusal, key: str) -> tuple[str, ...]:
+    """Return the names under a key of the evidence that may be quoted."""
+    return tuple(name for name in list_named(refusal.evidence, key) if _NAME.fullmatch(name))
+
+
+def _join_names(refusal: Refusal, key: str, without: Collection[str] = ()) -> str:
+    """Return the names under a key in words; empty if none of them may be quoted."""
+    named = [name for name in list_named(refusal.evidence, key) if name not in without]
+    plain = [name for name in _list_plain_names(refusal, key) if name not in without][:_MAX_NAMES]
+    shown = [f"a grant of {name}" if name in _GRANTS else name for name in plain]
+    more = f" and {len(named) - len(plain)} more" if len(named) > len(plain) else ""
+    return f"{', '.join(shown)}{more}" if shown else ""
 
 
 def _distrust_reason(refusal: Refusal, registry: Registry) -> str | None:
@@ -215,11 +241,11 @@ def _fitting_advice(refusal: Refusal) -> Advice:
     """Return the advice, or a stricter one if it does not fit class and `decided`."""
     advice = refusal.advice or Advice.DO_NOT_RETRY
     # INVARIANT: a hard block is never sent again as it was.
-    if refusal.refusal_class is RefusalClass.HARD_BLOCK and advice not in _AFTER_HARD:
+    if refusal.refusal_class is RefusalClass.HARD_BLOCK and advice not in AFTER_HARD:
         return Advice.DO_NOT_RETRY
     if not refusal.decided and advice not in _NOT_JUDGED:
         return Advice.ESCALATE_OPERATOR
-    return advice
+    return offered_advice(advice, refusal.evidence) or advice
 
 
 def _stop_step(refusal: Refusal, words: str) -> NextStep:

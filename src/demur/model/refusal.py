@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
+from demur.codes.entry import Entry
 from demur.codes.loading import default_registry, registry_or_core
 from demur.codes.refusal_line import build_refusal_line, parse_refusal
 from demur.codes.registry import Registry
@@ -90,8 +91,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Self:
         """Return the refusal for a registered `code`, its facts filled in from the registry.
 
-        A detail that is too long is cut, and ends in how much was left out. A `source`
-        given as text is its name.
+        The registry's advice to accept constraints holds only if the evidence names them under
+        `constraints`; otherwise the advice is to change the request. A detail that is too long
+        is cut, and ends in how much was left out. A `source` given as text is its name.
 
         Raises:
             UnknownCodeError: The code is not registered.
@@ -103,17 +105,18 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         if surface is not None and surface not in set(Surface):
             known_surfaces = ", ".join(Surface)
             raise InputError(f"unknown surface `{surface}`", help=f"one of {known_surfaces}")
+        facts = _to_json_evidence(evidence)
         return cls(
             code=str(entry.code),
             refusal_class=entry.refusal_class,
-            advice=entry.advice,
+            advice=offered_advice(entry.advice, facts),
             retry_scope=entry.retry_scope,
             severity=entry.severity,
             decided=entry.decided,
             registry=known.label,
             parent=entry.parent,
             detail=clip_detail(detail),
-            evidence=_to_json_evidence(evidence),
+            evidence=facts,
             surface=None if surface is None else Surface(surface),
             source=RefusalSource(name=source) if isinstance(source, str) else source,
             decision_id=decision_id,
@@ -127,6 +130,21 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return self.line
+
+
+def list_named(evidence: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """Return the names that evidence lists under `key`, such as `missing` or `constraints`."""
+    value = evidence.get(key)
+    names = value if isinstance(value, list | tuple) else (value,)
+    return tuple(name for name in names if isinstance(name, str) and name.strip())
+
+
+def offered_advice(advice: Advice | None, evidence: Mapping[str, Any]) -> Advice | None:
+    """Return the advice, or another one if it is to accept constraints that nobody named."""
+    # INVARIANT: a refusal advises to accept constraints only if it names them.
+    if advice is Advice.ACCEPT_CONSTRAINTS and not list_named(evidence, "constraints"):
+        return Advice.CHANGE_REQUEST
+    return advice
 
 
 def clip_detail(detail: str) -> str:
@@ -154,6 +172,10 @@ def _to_json_evidence(evidence: Mapping[str, Any] | None) -> dict[str, Any]:
 _MAX_VALUES = 20_000
 _MAX_CHARACTERS = 2_000_000
 _OF_ANY_SIZE = ("evidence", "source")
+# Advice that fits a hard block: none of it sends the same request again.
+AFTER_HARD = frozenset(
+    {Advice.DO_NOT_RETRY, Advice.CHANGE_REQUEST, Advice.RESET_CONTEXT, Advice.ESCALATE_OPERATOR}
+)
 _SCOPES = (None, *RetryScope)
 _SEVERITIES = tuple(Severity)
 
@@ -188,8 +210,7 @@ def tighten_to_registry(refusal: Refusal, *, registry: Registry | None = None) -
             entry.refusal_class,
             key=lambda kind: 0 if kind is None else kind.strictness,
         ),
-        # Only a plain stop replaces the registry's advice.
-        "advice": refusal.advice if refusal.advice in {None, Advice.DO_NOT_RETRY} else entry.advice,
+        "advice": _tightened_advice(refusal, entry),
         "retry_scope": max(refusal.retry_scope, entry.retry_scope, key=_SCOPES.index),
         "severity": max(refusal.severity, entry.severity, key=_SEVERITIES.index),
         "decided": entry.decided,
@@ -198,6 +219,21 @@ def tighten_to_registry(refusal: Refusal, *, registry: Registry | None = None) -
     if all(getattr(refusal, name) == value for name, value in facts.items()):
         return refusal
     return msgspec.structs.replace(refusal, registry=known.label, **facts)
+
+
+def _tightened_advice(refusal: Refusal, entry: Entry) -> Advice | None:
+    """Return the refusal's advice if a decision about the code can have it, or the registry's."""
+    own, usual = refusal.advice, entry.advice
+    is_soft = entry.refusal_class is RefusalClass.SOFT_BLOCK
+    is_hard = entry.refusal_class is RefusalClass.HARD_BLOCK
+    possible = {None, Advice.DO_NOT_RETRY, usual}
+    # The limits of a policy, the end of all attempts, or a stricter code beside this one.
+    possible |= {Advice.ACCEPT_CONSTRAINTS} if is_soft else set()
+    possible |= {Advice.CHANGE_REQUEST} if usual is Advice.ACCEPT_CONSTRAINTS else set()
+    possible |= set() if is_hard else {Advice.ESCALATE_OPERATOR}
+    if refusal.refusal_class is RefusalClass.HARD_BLOCK and not is_hard:
+        possible |= AFTER_HARD
+    return offered_advice(own if own in possible else usual, refusal.evidence)
 
 
 def _without_large_members(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from demur.errors import InputError, InputTypeError
 from demur.model.decision import Decision
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord, Personal
-from demur.model.refusal import Refusal
+from demur.model.refusal import Refusal, list_named, offered_advice
 from demur.respond.template import TemplateGroup
 from demur.source.item import did_you_mean
 
@@ -37,7 +37,8 @@ class RefusalCase(NamedTuple):
 
     `codes` runs from the leading code to its widest parent. `evidence` is that of the leading
     code; `help` holds help resources of any code that asks for them. `names_trusted` says that a
-    policy named the missing fields, not evidence that anybody may send.
+    policy named the missing fields, not evidence that anybody may send. `from_user` says that the
+    user's own words were refused, not a text that came along.
     """
 
     codes: tuple[str, ...]
@@ -54,6 +55,7 @@ class RefusalCase(NamedTuple):
     crisis: bool = False
     needs_help: bool = False
     held_answer: bool = False
+    from_user: bool = False
 
     @property
     def code(self) -> str:
@@ -94,21 +96,24 @@ def _case_from_refusal(refusal: Refusal, registry: Registry) -> RefusalCase:
     entry = registry.get(refusal.code)
     obligations = () if entry is None else entry.obligations
     missing = _evidence_list(refusal.evidence, "missing")
-    # A refusal offers no constraints that could be accepted.
-    limited = refusal.advice is Advice.ACCEPT_CONSTRAINTS
+    advice = offered_advice(refusal.advice, refusal.evidence)
+    assert advice is not None
+    offers = advice is Advice.ACCEPT_CONSTRAINTS
     return RefusalCase(
         codes=(refusal.code, *parents),
         group=TemplateGroup(refusal.refusal_class, refusal.decided),
-        next_step=Advice.CHANGE_REQUEST if limited else refusal.advice,
+        next_step=advice,
         retry_scope=refusal.retry_scope,
         line=refusal.line,
         evidence=refusal.evidence,
         # Anybody may send a refusal, so its evidence must not name a help line.
         help=(),
         missing=tuple(one for one in missing if isinstance(one, str)),
+        constraints=list_named(refusal.evidence, "constraints") if offers else (),
         crisis=ReasonCode.CRISIS_ESCALATION in {refusal.code, *parents},
         needs_help=Obligation.CRISIS_RESOURCES in obligations,
         held_answer=refusal.surface is Surface.OUTPUT,
+        from_user=refusal.surface is Surface.INPUT,
     )
 
 
@@ -117,7 +122,9 @@ def _case_from_decision(
 ) -> RefusalCase:
     if decision.refusal_class is None or decision.next_step is None:
         raise _nothing_refused_error(f"the decision is {decision.decision_output}")
-    code = _leading_code(decision.reason_codes, registry, decision.refusal_class)
+    code = decision.leading_code or _leading_code(
+        decision.reason_codes, registry, decision.refusal_class
+    )
     entry = registry.get(code)
     own = [found for found in findings if found.code == code]
     named = {code, ReasonCode.CRISIS_ESCALATION}
@@ -138,6 +145,7 @@ def _case_from_decision(
         crisis=ReasonCode.CRISIS_ESCALATION in codes,
         needs_help=Obligation.CRISIS_RESOURCES in decision.obligations,
         held_answer=bool(own) and all(found.surface is Surface.OUTPUT for found in own),
+        from_user=bool(own) and all(found.surface is Surface.INPUT for found in own),
     )
 
 

@@ -144,17 +144,17 @@ def test_an_escalated_prompt_is_not_answered() -> None:
     assert both("hello", never, pipeline=line(GuardStep(seeing(asked)))).blocked
 
 
-def test_the_strictest_code_speaks() -> None:
+def test_the_leading_code_speaks() -> None:
     seen = [
         finding("RATE_LIMIT"),
         finding("GUARDRAIL_PARTIAL"),
-        finding("RCE_RISK", action=Action.ESCALATE),
-        finding("CONTENT_CYBER", detail="the one"),
+        finding("RCE_RISK", action=Action.ESCALATE, detail="the one"),
+        finding("CONTENT_CYBER"),
     ]
     codes = tuple(one.code for one in seen)
     generated = both("hello", never, pipeline=line(GuardStep(seeing(*seen, codes=codes))))
 
-    assert str(generated.refusal) == "REFUSED: CONTENT_CYBER: the one"
+    assert str(generated.refusal) == "REFUSED: RCE_RISK: the one"
 
 
 def test_a_caller_over_the_rate_limit_gets_a_wait_time() -> None:

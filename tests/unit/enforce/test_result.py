@@ -15,6 +15,7 @@ from demur.enforce.result import (
     append_resources,
     build_refusal,
     build_result,
+    decide_by_findings,
     finding_blocks,
     help_lines,
     refusal_text,
@@ -113,8 +114,9 @@ def test_a_refusal_from_another_source_is_passed_on_whole() -> None:
     said = Refusal.from_code("MODEL_DECLINED", "no", source="acme", registry=CORE)
     found = [finding("MODEL_DECLINED", detail="no")]
 
-    assert build_refusal(found, None, CORE, said) == said
-    assert build_refusal([*found, finding("RCE_RISK")], None, CORE, said).code == "RCE_RISK"
+    assert build_refusal(found, decide_by_findings(found, CORE), CORE, said) == said
+    worse = [*found, finding("RCE_RISK")]
+    assert build_refusal(worse, decide_by_findings(worse, CORE), CORE, said).code == "RCE_RISK"
 
 
 def test_an_exception_carries_the_check_result_and_can_be_copied() -> None:

@@ -74,7 +74,7 @@ def test_there_is_a_step_for_every_refusal(
         (Advice.DO_NOT_RETRY, (False, RequiredChange.NOTHING, None, None)),
         (Advice.CHANGE_REQUEST, (True, RequiredChange.REQUEST, None, None)),
         (Advice.PROVIDE_CONTEXT, (True, RequiredChange.CONTEXT, HelpSource.USER, None)),
-        (Advice.ACCEPT_CONSTRAINTS, (True, RequiredChange.CONSTRAINTS, HelpSource.USER, None)),
+        (Advice.ACCEPT_CONSTRAINTS, (True, RequiredChange.REQUEST, None, None)),
         (Advice.REQUEST_APPROVAL, (True, RequiredChange.APPROVAL, HelpSource.APPROVER, None)),
         (Advice.RETRY_LATER, (True, RequiredChange.NOTHING, None, None)),
         (Advice.RESET_CONTEXT, (True, RequiredChange.START, None, ResetScope.CONTEXT)),

@@ -143,7 +143,8 @@ def hook_output(hook: Hook, result: CheckResult, style: HookStyle = HookStyle())
         return {"hookSpecificOutput": special, **stop}
     if hook.event not in _BLOCKING_EVENTS:
         return {"systemMessage": for_person, **stop}
-    output = to_claude_code(result.refusal, event=hook.event, ask=style.ask, halt=halt)
+    ask = style.ask and result.needs_approval
+    output = to_claude_code(result.refusal, event=hook.event, ask=ask, halt=halt)
     return {**output, **_refusal_output(hook, result, output, for_person), **stop}
 
 
