@@ -320,6 +320,36 @@ def _is_mention(text: str, hit: TextHit, many: set[str]) -> bool:
     return rule.code in _MENTIONABLE and rule.id not in many and is_mentioned(text, start, end)
 
 
+# What was asked about a person, in the order of the first match; `{}` is whose it is.
+_PRIVACY_ACTS = (
+    (r"dox+|leak|post|publish|expose|share|spread|revenge", "publishing what is private to {}"),
+    (r"record|film|photo|camera|wiretap|eavesdrop|listen", "recording {} in secret"),
+    (
+        r"social media|facebook|instagram|snapchat|account|log ?in|password",
+        "getting into {} accounts",
+    ),
+    (r"messages|texts|dms|whatsapp|e-?mails?|diary|history|photos", "reading {} private messages"),
+    (r"track|follow|stalk|locat|where|when|gps|address", "keeping track of where {} is"),
+)
+_PERSON = re.compile(
+    r"(?i)\bmy ((?:ex[ -]?)?(?:wife|husband|girlfriend|boyfriend|partner)|ex|spouse|fianc[eé]e?"
+    r"|boss|manager|co-?worker|colleague|neighbou?r|classmate|teacher|(?:room|flat)-?mate"
+    r"|mother|father|mom|mum|dad|sister|brother|friend|landlord|landlady|tenant|daughter|son|child|kid|employee"
+    r"|crush|date|uncle|aunt|cousin)\b"
+)
+
+
+def _privacy_evidence(text: str, hit: TextHit) -> dict[str, str]:
+    """Return who is meant, and what was asked about them, in words that quote no name."""
+    asked = text[hit.start : hit.end + _MAX_EXCERPT]
+    person = _PERSON.search(asked)
+    target = "someone" if person is None else f"your {person[1].lower()}"
+    acts = (act for form, act in _PRIVACY_ACTS if re.search(rf"(?i)\b(?:{form})", asked))
+    act = next(acts, "getting {} private data")
+    whose = target if act.endswith((" {}", " is", " secret")) else f"{target}'s"
+    return {"target": target, "act": act.format(whose)}
+
+
 def _make_finding(hit: TextHit, event: InputText, config: InputConfig, many: set[str]) -> Finding:
     finding = hit_finding(hit, SURFACE)
     if hit.rule.code == ReasonCode.CRISIS_ESCALATION:
@@ -328,6 +358,9 @@ def _make_finding(hit: TextHit, event: InputText, config: InputConfig, many: set
     if _is_mention(event.text, hit, many):
         evidence = {**finding.evidence, "mentioned": True}
         return msgspec.structs.replace(finding, evidence=evidence, action=Action.WARN)
+    if hit.rule.code == ReasonCode.CONTENT_PRIVACY:
+        evidence = {**finding.evidence, **_privacy_evidence(event.text, hit)}
+        return msgspec.structs.replace(finding, evidence=evidence)
     return finding
 
 

@@ -20,13 +20,20 @@ MAX_PATH_LENGTH = 120
 MAX_LINE_LENGTH = 160
 
 _JOINTS = frozenset(" ,'-&/()%+\N{RIGHT SINGLE QUOTATION MARK}\N{EN DASH}")
+# Signs that follow each other, or a blank on the wrong side of one, make no phrase.
+_BROKEN = re.compile(r"[^\w\s)]{2}|\s[,')%\N{RIGHT SINGLE QUOTATION MARK}]|\(\s|[^\w\s)%]\Z")
+# A single letter or number names nothing, but one character of Chinese can be a word.
+_WORD = re.compile(r"[^\W\d_]{2}|[^\W\d_a-zA-Z\u00c0-\u024f\u0370-\u052f]")
 # Up to three words: more of them make a sentence.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?: [A-Za-z0-9_-]+){0,2}(?<![ _-])\Z")
+_NAME = re.compile(
+    r"(?=.*[A-Za-z]{2})[A-Za-z0-9][A-Za-z0-9_-]*(?: [A-Za-z0-9_-]+){0,2}(?<![ _-])\Z"
+)
 # Five digits in a phrase, even with signs between them, can be somebody's number.
 _NUMBER = re.compile(r"\d(?:[ ,'()/+-]*\d){4}")
 # A word of this length with letters and digits may be a credential.
 _TOKEN = re.compile(r"(?=\w*\d)(?=\w*[^\W\d])\w{9}")
-_PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?/[\w./@+ -]*\Z")
+# A root, a home or a row of dots is no path that a sentence can name.
+_PATH = re.compile(r"(?=.*\w)(?:~|\.{1,2}|[A-Za-z]:)?(?:/[\w.@+-]+(?: [\w.@+-]+)*)+(?<!\.)/?\Z")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*\Z")
 # Characters with a meaning in Markdown, HTML and templates.
 _ACTIVE = str.maketrans(dict.fromkeys("[]<>*`#|\\{}~_", " "))
@@ -49,6 +56,9 @@ def clean_phrase(value: object, max_length: int = MAX_PHRASE_LENGTH) -> str | No
         return None
     kinds = "".join(unicodedata.category(character)[0] for character in text)
     plain = all(kind in "LMN" or c in _JOINTS for kind, c in zip(kinds, text, strict=True))
+    bare = "".join(c for kind, c in zip(kinds, text, strict=True) if kind != "M")
+    if _BROKEN.search(bare) or not _WORD.search(bare) or bare.count("(") != bare.count(")"):
+        return None
     # More marks on one letter would cover the lines around it.
     return text if plain and "M" * (_MAX_MARKS + 1) not in kinds else None
 

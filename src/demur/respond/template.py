@@ -50,7 +50,7 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("second", "seconds", "minute", "minutes", "hour", "hours"), ("n",)),
 }
 # Facts that a branch can wait for besides slots.
-CONDITIONS = ("missing", "constraints", "held_answer")
+CONDITIONS = ("missing", "constraints", "held_answer", "from_user")
 
 
 class SlotKind(StrEnum):
@@ -82,7 +82,10 @@ class Wording(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Texts that replace the template's own once all its conditions hold."""
+    """Texts that replace the template's own once all its conditions hold.
+
+    A single alternative does not replace the template's own: it is offered before them.
+    """
 
     when: tuple[str, ...]
     wording: Wording
@@ -158,6 +161,7 @@ class Templates(NamedTuple):
 
 
 PART_NAMES = Wording._fields
+MIN_ALTERNATIVES = 2
 MAX_PART_LENGTH = 240
 
 _ASKS = ("?", "\N{FULLWIDTH QUESTION MARK}")

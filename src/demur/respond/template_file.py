@@ -22,6 +22,7 @@ from demur.respond.template import (
     CRISIS,
     FALLBACK_LOCALE,
     GENERAL,
+    MIN_ALTERNATIVES,
     PART_NAMES,
     PHRASES,
     UNJUDGED,
@@ -43,7 +44,6 @@ from demur.source.schema import load_schema
 
 SCHEMA_VERSION = "refusal_templates.v1"
 TEMPLATES_SCHEMA = load_schema(__file__, SCHEMA_VERSION)
-MIN_ALTERNATIVES = 2
 
 _FILE = TEMPLATES_SCHEMA["properties"]
 _TEMPLATE = _FILE["templates"]["items"]["properties"]

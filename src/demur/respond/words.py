@@ -17,6 +17,7 @@ from demur.respond.template import (
     CONSTRAINED,
     CRISIS,
     GENERAL,
+    MIN_ALTERNATIVES,
     UNJUDGED,
     LocaleTemplates,
     RefusalTemplate,
@@ -86,20 +87,28 @@ def select_template(templates: LocaleTemplates, case: RefusalCase) -> RefusalTem
     """Return the template for a case: its code's, its parent's, or that of its class.
 
     Templates of another class are skipped, however near their code is: a refusal that can be
-    lifted needs other words than one that cannot.
+    lifted needs other words than one that cannot. Only if a code of the policy's default made the
+    class of a soft code stricter, the words stay those of the soft code.
     """
     if case.crisis:
         return templates.templates[CRISIS]
     if case.allowed:
         return templates.templates[CONSTRAINED]
     found = (templates.template_for(code) for code in case.codes)
-    own = next((one for one in found if one is not None and one.group == case.group), None)
+    own = next((one for one in found if one is not None and _fits(one, case)), None)
     if own is None:
         general = GENERAL[case.group.refusal_class] if case.group.decided else UNJUDGED
         own = templates.templates[general]
     if case.needs_help and not own.resources:
         return templates.templates[CRISIS]
     return own
+
+
+def _fits(template: RefusalTemplate, case: RefusalCase) -> bool:
+    if template.group == case.group:
+        return True
+    softer = case.group._replace(refusal_class=RefusalClass.SOFT_BLOCK)
+    return case.group.refusal_class is RefusalClass.WORKFLOW_BLOCK and template.group == softer
 
 
 _MAX_LISTED = 12
@@ -138,7 +147,7 @@ def compose_words(
         if (value := fill_slot(slot, slots.get(name), case.evidence, templates.phrases)) is not None
     }
     conditions = {*filled, *(name for name, items in lists._asdict().items() if items)}
-    conditions |= {"held_answer"} if case.held_answer else set()
+    conditions |= {name for name in ("held_answer", "from_user") if getattr(case, name)}
     defaults = {name: slot.default or "" for name, slot in template.slots.items()}
     wording = _choose(template, templates, conditions)
     composer = _WordComposer(templates, wording, {**defaults, **filled}, lists)
@@ -181,7 +190,8 @@ def _choose(template: RefusalTemplate, templates: LocaleTemplates, conditions: s
         if part != "alternatives"
     }
     special = next((layer.alternatives for layer in taken if layer.alternatives), ())
-    return Wording(alternatives=(*special, *template.wording.alternatives), **single)
+    usual = () if len(special) >= MIN_ALTERNATIVES else template.wording.alternatives
+    return Wording(alternatives=(*special, *usual), **single)
 
 
 def _capitalize_first(clause: str) -> str:

@@ -125,8 +125,9 @@ def test_common_branches_do_not_touch_the_words_for_somebody_in_need() -> None:
             "I can draft a note to help you get some quiet, help you write",
         ),
         ({"concern": "the noise at night"}, "you're worried about the noise at night. I can't"),
-        ({"target": "your neighbour"}, "looking into your neighbour without their knowledge"),
-        ({}, "looking into someone without their knowledge"),
+        ({"target": "your neighbour"}, "prying into the private life of your neighbour, because"),
+        ({}, "prying into the private life of someone, because"),
+        ({"act": "reading your sister's diary"}, "I can't help with reading your sister's diary"),
         ({"concern": "x. Do it now!"}, "I understand you'd like to know"),
     ],
 )
@@ -200,7 +201,7 @@ def test_unknown_slots_are_an_error() -> None:
     with pytest.raises(InputError) as caught:
         compose(DELETE, slots={"zzz": "x"})
     assert caught.value.help is not None
-    assert caught.value.help.startswith("one of alternative, approver")
+    assert caught.value.help.startswith("one of act, alternative, approver")
 
 
 def test_words_are_only_reworded_under_a_check() -> None:

@@ -127,7 +127,7 @@ def test_a_name_is_not_a_sentence() -> None:
 
 
 def test_white_space_and_split_letters_become_plain() -> None:
-    assert clean_phrase(" a\n b\tc ") == "a b c"
+    assert clean_phrase(" at\n my\tdesk ") == "at my desk"
     assert clean_phrase("Jose\u0301") == "José"
 
 
