@@ -33,12 +33,14 @@ from demur.service.calls import (
     check_host,
     check_origin,
     encode_json,
+    format_event,
     is_forwarded,
     read_body,
     read_headers,
     read_query,
     read_token,
     safe_headers,
+    stream_body,
     with_security,
 )
 from demur.service.problem import (
@@ -71,6 +73,17 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one call."""
+        if not self.route.stream:
+            await self._reply(scope, receive, send)
+            return
+        try:
+            # A stream holds its slot until its last event is sent.
+            with self._service.reserve_stream_slot():
+                await self._reply(scope, receive, send)
+        except ProblemError as error:
+            await send_answer(self.error_answer(error, {}), send)
+
+    async def _reply(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: dict[str, str] = {}
         try:
             headers = read_headers(scope["headers"])
@@ -99,10 +112,43 @@ class Endpoint:
         call = ApiCall(self._service, caller, scope.get("path_params", {}), query, b"", headers)
         if method in {"GET", "HEAD"}:
             return await self._run_handler(call)
+        if self.route.stream:
+            return await self._open_stream(call, receive)
         with self._service.reserve_log_slot() if self.route.log else _NO_SLOT:
             timeout_s = self._service.settings.body_timeout_s
             body = await read_body(self.route, headers, receive, self._max_bytes, timeout_s)
             return await self._run_handler(call._replace(body=body))
+
+    async def _open_stream(self, call: ApiCall, receive: Receive) -> ApiAnswer:
+        settings = self._service.settings
+        parts = stream_body(
+            self.route,
+            call.headers,
+            receive,
+            self._max_bytes,
+            first_s=settings.body_timeout_s,
+            total_s=settings.stream_timeout_s,
+        )
+        try:
+            answer = await self.route.handler(call._replace(parts=parts))
+        except ProblemError as error:
+            error.headers["connection"] = "close"
+            raise
+        assert answer.events is not None
+        return answer._replace(events=self._report_failures(answer.events))
+
+    async def _report_failures(self, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the events of a stream; an error becomes the last event."""
+        try:
+            async for event in events:
+                yield event
+        except ProblemError as problem:
+            error = problem
+        except Exception as failure:  # noqa: BLE001 - every failure becomes an event
+            error = self._problem_from(failure)
+        else:
+            return
+        yield format_event("problem", problem_details(error))
 
     async def _run_handler(self, call: ApiCall) -> ApiAnswer:
         try:
@@ -162,6 +208,9 @@ _CONTENT_TYPES = {
 async def send_answer(answer: ApiAnswer, send: Send, *, head: bool = False) -> None:
     """Send an answer with the security headers."""
     kind = _CONTENT_TYPES.get(answer.media_type) or (b"content-type", answer.media_type.encode())
+    if answer.events is not None:
+        await _send_events(answer.events, kind, send)
+        return
     length = (b"content-length", b"%d" % len(answer.content))
     headers = (
         with_security([kind, length, *safe_headers(answer.headers)])
@@ -170,6 +219,15 @@ async def send_answer(answer: ApiAnswer, send: Send, *, head: bool = False) -> N
     )
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head else answer.content})
+
+
+async def _send_events(events: AsyncIterator[bytes], kind: tuple[bytes, bytes], send: Send) -> None:
+    # The caller may still be sending when the last event is out: then nobody reads the rest.
+    headers = [kind, (b"connection", b"close"), *SECURITY_HEADERS]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    async for event in events:
+        await send({"type": "http.response.body", "body": event, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 _UNROUTED_PROBLEMS = {404: "no such route", 405: "the route does not support this method"}

@@ -1,7 +1,15 @@
 """HTTP as route handlers see it: calls, answers, routes, bodies, queries and headers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -28,16 +36,17 @@ _MAX_DIGITS = 9
 
 
 class ApiAnswer(NamedTuple):
-    """The answer to a call."""
+    """The answer to a call; a stream sends `events` as they come, instead of the content."""
 
     content: bytes
     status: int = 200
     media_type: str = "application/json"
     headers: Mapping[str, str] = {}
+    events: AsyncIterator[bytes] | None = None
 
 
 class ApiCall(NamedTuple):
-    """One call: its caller, path, query, body and headers."""
+    """One call: its caller, path, query, body and headers; a stream reads `parts` of the body."""
 
     service: "Service"
     caller: Principal
@@ -45,6 +54,7 @@ class ApiCall(NamedTuple):
     query: Mapping[str, str]
     body: bytes = b""
     headers: Mapping[str, str] = {}
+    parts: AsyncIterator[bytes] | None = None
 
     def decode_body(self, kind: type[T]) -> T:
         """Return the body, decoded as a type.
@@ -52,22 +62,7 @@ class ApiCall(NamedTuple):
         Raises:
             ProblemError: It is no JSON, or not of that type.
         """
-        decoder = _decoders.get(kind)
-        if decoder is None:
-            # Bounded: there are only as many types as routes.
-            decoder = _decoders[kind] = msgspec.json.Decoder(kind)
-        try:
-            value: T = decoder.decode(self.body)
-        except msgspec.ValidationError as error:
-            cause = error.__cause__
-            problem, _, at = str(error).partition(" - at ")
-            where = at.strip("`").removeprefix("$").lstrip(".") or None
-            if isinstance(cause, DemurError):
-                raise invalid_call(422, cause.problem, cause.where or where, cause.help) from error
-            raise invalid_call(422, problem[:1].lower() + problem[1:], where) from error
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise invalid_call(400, f"the body is not JSON: {error}") from error
-        return value
+        return decode_json(self.body, kind)
 
     def read_number(self, name: str, default: int, *, maximum: int) -> int:
         """Return a whole number of the query, from 1 to `maximum`.
@@ -97,6 +92,30 @@ class ApiCall(NamedTuple):
         return named
 
 
+def decode_json(raw: bytes, kind: type[T]) -> T:
+    """Return JSON, decoded as a type.
+
+    Raises:
+        ProblemError: It is no JSON, or not of that type.
+    """
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        # Bounded: there are only as many types as routes.
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    try:
+        value: T = decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        cause = error.__cause__
+        problem, _, at = str(error).partition(" - at ")
+        where = at.strip("`").removeprefix("$").lstrip(".") or None
+        if isinstance(cause, DemurError):
+            raise invalid_call(422, cause.problem, cause.where or where, cause.help) from error
+        raise invalid_call(422, problem[:1].lower() + problem[1:], where) from error
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise invalid_call(400, f"the body is not JSON: {error}") from error
+    return value
+
+
 def json_answer(value: Any, status: int = 200, **headers: str) -> ApiAnswer:
     """Return a value as JSON."""
     return ApiAnswer(encode_json(value), status, headers=headers)
@@ -121,12 +140,13 @@ def number_parameter(name: str, description: str, maximum: int) -> QueryField:
 
 TENANT_PARAMETER = QueryField("tenant", "Only this tenant, for a key of all tenants.")
 _JSON = "application/json"
+_JSON_LINES = "application/x-ndjson"
 _LOG_TYPES = (
     "text/plain",
     "application/octet-stream",
     "application/gzip",
     "application/zstd",
-    "application/x-ndjson",
+    _JSON_LINES,
 )
 
 
@@ -134,7 +154,8 @@ class ApiRoute(NamedTuple):
     """One operation. `takes` and `gives` are the types, or schemas, of its input and output.
 
     `role` None means that no key is needed. `log` says that the body is a log, which may be
-    larger than other bodies. `all_tenants` says that the route needs a key for all tenants.
+    larger than other bodies. `stream` says that the body is JSON lines, which are answered by
+    server-sent events as they come. `all_tenants` says that the route needs a key for all tenants.
     `success` is the status of an answer, `example` a valid body, and `path_schemas` are the
     schemas of the path's parameters.
     """
@@ -151,6 +172,7 @@ class ApiRoute(NamedTuple):
     statuses: tuple[int, ...] = ()
     media_type: str = _JSON
     log: bool = False
+    stream: bool = False
     all_tenants: bool = False
     success: int = 200
     example: Any = None
@@ -159,6 +181,8 @@ class ApiRoute(NamedTuple):
     @property
     def body_types(self) -> tuple[str, ...]:
         """The media types of its body."""
+        if self.stream:
+            return (_JSON_LINES,)
         return _LOG_TYPES if self.log else (_JSON,)
 
 
@@ -229,19 +253,56 @@ def _check_head(route: ApiRoute, headers: Mapping[str, str], max_bytes: int) -> 
 
 
 async def _read_parts(receive: Receive, max_bytes: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
+    parts = [part async for part in _receive_parts(receive, max_bytes)]
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _receive_parts(
+    receive: Receive, max_bytes: int, first_s: float | None = None, total_s: float | None = None
+) -> AsyncIterator[bytes]:
+    loop = asyncio.get_running_loop()
+    end = None if total_s is None else loop.time() + total_s
+    limit = None if first_s is None else loop.time() + first_s
+    size, more = 0, True
+    while more:
+        async with asyncio.timeout_at(limit):
+            message = await receive()
         if message["type"] == "http.disconnect":
             raise invalid_call(400, "the body is incomplete")
         part = message.get("body", b"")
         size += len(part)
         if size > max_bytes:
             raise _too_large(max_bytes)
-        parts.append(part)
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+        more, limit = message.get("more_body", False), end
+        yield part
+
+
+async def stream_body(
+    route: ApiRoute,
+    headers: Mapping[str, str],
+    receive: Receive,
+    max_bytes: int,
+    *,
+    first_s: float,
+    total_s: float,
+) -> AsyncIterator[bytes]:
+    """Yield the parts of a body as they come: the first within `first_s`, all within `total_s`.
+
+    Raises:
+        ProblemError: It is too large, too slow, incomplete, or of another type.
+    """
+    _check_head(route, headers, max_bytes)
+    try:
+        async for part in _receive_parts(receive, max_bytes, first_s, total_s):
+            yield part
+    except TimeoutError:
+        problem = f"nothing came within {first_s:g} s, or the end not within {total_s:g} s"
+        raise invalid_call(408, problem) from None
+
+
+def format_event(name: str, value: Any) -> bytes:
+    """Return a server-sent event whose data is JSON."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), encode_json(value))
 
 
 def _too_large(max_bytes: int) -> ProblemError:

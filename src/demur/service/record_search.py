@@ -96,7 +96,7 @@ def _matching_hours(tallies: Tallies, query: RecordFilter) -> set[str]:
 
 
 _ID_PATTERN = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
-_OPEN_FIELDS = tuple(name for name in DecisionRecord.__struct_fields__ if name != "sealed")
+_OPEN_FIELDS = tuple(name for name in DecisionRecord.__struct_encode_fields__ if name != "sealed")
 _PROOF_FIELDS = frozenset({"salt", "fingerprint", "inputs_digest"})
 _SEALED_FIELDS = tuple(name for name in Personal.__struct_fields__ if name not in _PROOF_FIELDS)
 

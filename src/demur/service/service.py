@@ -8,8 +8,11 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from demur.codes.reason_code import ReasonCode
+from demur.enforce.enforcer import build_enforcer
+from demur.enforce.history import CallHistories, EncodedHistories, TenantHistories
 from demur.gate.clock import Clock, system_clock
 from demur.gate.gate import Gate
+from demur.gate.guard_settings import GuardSettings
 from demur.gate.rate import Limiter, RateGuard
 from demur.guards.rate import RateLimit
 from demur.listener import is_loopback
@@ -31,11 +34,13 @@ _MAX_PAGES = 64
 # Logs are large, and stay in memory while they are scanned.
 _MAX_LOGS = 4
 _LOG_THREADS = 2
+_MAX_STREAMS = 1000
 
 
 class Service:
     """A gate, and everything that the routes need beside it. The caller owns the gate.
 
+    `guards` are the operator's settings of guards, and `histories` keep the tool calls of runs.
     `sample` says that the store holds sample decisions, which the dashboard shows. Calls are
     counted in this process, or by a `limiter` that several processes share.
     """
@@ -45,6 +50,8 @@ class Service:
         gate: Gate,
         settings: ServiceSettings | None = None,
         *,
+        guards: GuardSettings | None = None,
+        histories: CallHistories | None = None,
         metrics: "Metrics | None" = None,
         limiter: Limiter | None = None,
         clock: Clock = system_clock,
@@ -53,6 +60,9 @@ class Service:
         self.gate = gate
         self.settings = ServiceSettings() if settings is None else settings
         self.metrics = metrics
+        self.guards = GuardSettings() if guards is None else guards
+        kept = TenantHistories(lambda _: EncodedHistories()) if histories is None else histories
+        self.enforcer = build_enforcer(gate, self.guards, monitor=metrics, histories=kept)
         self.clock = clock
         self.sample = sample
         self.closing = False
@@ -85,6 +95,7 @@ class Service:
         self.run_page = page_pool.run
         self.run_log_scan = self._log_pool.run
         self._open_logs = 0
+        self._open_streams = 0
 
     @property
     def store(self) -> Store:
@@ -114,6 +125,23 @@ class Service:
         finally:
             with self._lock:
                 self._open_logs -= 1
+
+    @contextmanager
+    def reserve_stream_slot(self) -> Iterator[None]:
+        """Reserve a slot for a stream of events while it is open.
+
+        Raises:
+            ProblemError: All slots are taken.
+        """
+        with self._lock:
+            if self._open_streams >= _MAX_STREAMS:
+                raise unavailable("service overloaded", ReasonCode.RATE_LIMIT)
+            self._open_streams += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open_streams -= 1
 
     async def count_call(self, caller: Principal) -> None:
         """Count a call; local calls without a key are not counted.

@@ -29,6 +29,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     largest_log: _Count = 64 << 20
     timeout_s: _Positive = 10.0
     body_timeout_s: _Positive = 10.0
+    stream_timeout_s: _Positive = 600.0
     head_timeout_s: _Positive = 10.0
     keep_alive_s: _Positive = 30.0
     drain_s: _NotNegative = 1.0

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock, Thread
 
@@ -16,9 +17,10 @@ import msgspec
 from starlette.applications import Starlette
 
 from demur.codes.loading import default_registry
+from demur.enforce.history import CallHistories, FileHistories, TenantHistories
 from demur.errors import DemurError, InputError
 from demur.gate.clock import Entropy, system_entropy
-from demur.gate.config import Config, find_config, load_config, open_gate
+from demur.gate.config import Config, database_path, find_config, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.listener import is_loopback
 from demur.observe.metrics import Metrics
@@ -83,13 +85,43 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
     try:
         require_keys(gate, settings)
         sample = gate.store is not None and has_sample(gate.store)
-        service = Service(gate, settings, metrics=metrics, sample=sample)
+        histories = _open_histories(config) if settings.workers > 1 else None
+        service = Service(
+            gate,
+            settings,
+            guards=config.guards,
+            histories=histories,
+            metrics=metrics,
+            sample=sample,
+        )
     except BaseException:
         gate.close()
         raise
     service.on_close(gate.close)
     Thread(target=_warm_up, args=(service,), daemon=True).start()
     return build_app(service, page_routes(service))
+
+
+def _open_histories(config: Config) -> CallHistories:
+    """Return histories of tool calls that the workers of this machine share.
+
+    They lie in files that only their owner can read: beside the store, if that is a file.
+    """
+
+    def digest(text: str) -> str:
+        return sha256(text.encode()).hexdigest()[:16]
+
+    path = database_path(config)
+    if path is None:
+        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        path = Path(base) / "demur" / "service" / digest(config.store)
+    folder = path.with_name(f"{path.name}.runs")
+
+    def open_histories(tenant: str) -> FileHistories:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return FileHistories(folder / digest(tenant))
+
+    return TenantHistories(open_histories)
 
 
 def _warm_up(service: Service) -> None:

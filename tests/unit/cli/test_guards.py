@@ -183,7 +183,7 @@ def test_a_rule_with_the_id_of_a_built_in_rule_is_an_error() -> None:
     assert "choose another id" in ran.err
 
 
-CALL = {"name": "bash", "arguments": {"command": "rm -rf /"}}
+CALL: dict[str, Any] = {"name": "bash", "arguments": {"command": "rm -rf /"}}
 
 
 def test_a_tool_call_gets_the_findings_of_the_enforcer() -> None:

@@ -124,9 +124,36 @@ def counts_log(setup: TenantSetup) -> httpx.Response:
     return setup.call("POST", "/v1/triage", content=log, headers=kind, key=setup.other)
 
 
+def enforces(surface: str, body: Any, **more: Any) -> Callable[[TenantSetup], httpx.Response]:
+    """Return the case of a check: one tenant cannot speak for another, or continue its request."""
+
+    def asked(setup: TenantSetup) -> httpx.Response:
+        path = f"/v1/enforce/{surface}"
+        for part in ({"tenant": {"id": "acme"}}, {"continues": setup.decision_id}):
+            claimed = {**body, **more, "request": {"action": {"type": "generate"}, **part}}
+            if "request" in more:
+                assert setup.asks("POST", path, claimed).json()["allowed"] is False
+        return setup.asks("POST", path, body)
+
+    return asked
+
+
+def streams(setup: TenantSetup) -> httpx.Response:
+    kind = {"content-type": "application/x-ndjson"}
+    path, lines = "/v1/enforce/answer/stream", b'{}\n{"text": "Hello."}\n'
+    return setup.call("POST", path, content=lines, headers=kind, key=setup.other)
+
+
 CASES: dict[str, Callable[[TenantSetup], httpx.Response]] = {
     "decide": decides,
     "resolve": unknown("POST", "/resolve", {"accepted": ["dry_run"]}),
+    "enforce prompt": enforces("prompt", {"text": "hello"}, request={}),
+    "enforce answer": enforces("answer", {"text": "hello"}),
+    "enforce tool call": enforces("tool_call", {"name": "ls"}, request={}),
+    "enforce tool result": enforces("tool_result", {"name": "ls", "result": "x"}),
+    "enforce retrieval": enforces("retrieval", {"text": "hello"}),
+    "enforce compaction": enforces("compaction", {"before": [], "after": []}),
+    "enforce answer stream": streams,
     "guard": the_same_for_all("POST", "/v1/guard/input", {"event": "hello"}),
     "normalize": the_same_for_all("POST", "/v1/normalize", {}),
     "detect": the_same_for_all("POST", "/v1/detect", {"response": "No."}),

@@ -1,3 +1,4 @@
+import asyncio
 import os
 import socket
 import threading
@@ -9,12 +10,14 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.applications import Starlette
 from support.gates import gate_over
 from support.service_app import add_key
 from support.service_process import folder_of
 
 from demur.errors import InputError
 from demur.gate.config import load_config, open_configured_store
+from demur.gate.guard_settings import GuardSettings, ToolSettings
 from demur.service import worker
 from demur.service.server import bind_listener
 from demur.service.settings import ServiceSettings
@@ -35,6 +38,37 @@ def test_the_settings_file_makes_the_application(
     assert service.settings.rate == 7
     assert service.metrics is not None
     assert not service.sample
+
+
+def poll(apps: list[Starlette], run: str) -> list[bool]:
+    """Return whether calls are allowed that go to workers in turn."""
+    body = {"name": "poll", "arguments": {"id": 1}, "run": run}
+
+    async def call_all() -> list[bool]:
+        allowed = []
+        for number in range(6):
+            transport = httpx.ASGITransport(app=apps[number % len(apps)])
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+                answered = await http.post("/v1/enforce/tool_call", json=body)
+            allowed.append("LOOP_DETECTED" not in answered.text)
+        return allowed
+
+    return asyncio.run(call_all())
+
+
+def test_workers_share_the_histories_of_runs_and_the_settings_of_guards(tmp_path: Path) -> None:
+    config = load_config(folder_of(tmp_path) / "demur.toml")
+    guards = GuardSettings(tools={"scroll": ToolSettings(loops=False)})
+    config = msgspec.structs.replace(config, guards=guards)
+    apps = [worker.make_app(config, ServiceSettings(workers=3)) for _ in range(3)]
+    try:
+        assert False in poll(apps, "r")
+        assert [app.state.service.guards for app in apps] == [guards] * 3
+    finally:
+        for app in apps:
+            app.state.service.close()
+    [folder] = tmp_path.glob("**/*.runs")
+    assert folder.stat().st_mode & 0o077 == 0
 
 
 def test_without_settings_there_is_no_application(

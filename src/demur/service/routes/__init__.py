@@ -14,6 +14,7 @@ from demur.service.routes.checks import CHECK_ROUTES
 from demur.service.routes.codes import CODE_ROUTES
 from demur.service.routes.decide import DECIDE_ROUTES
 from demur.service.routes.decisions import DECISION_ROUTES
+from demur.service.routes.enforce import ENFORCE_ROUTES
 from demur.service.routes.keys import KEY_ROUTES
 from demur.service.routes.labels import LABEL_ROUTES
 from demur.service.routes.monitoring import MONITORING_ROUTES
@@ -182,6 +183,7 @@ async def serve_openapi(call: ApiCall) -> ApiAnswer:
 
 ROUTES: tuple[ApiRoute, ...] = (
     *DECIDE_ROUTES,
+    *ENFORCE_ROUTES,
     *CHECK_ROUTES,
     *DECISION_ROUTES,
     *LABEL_ROUTES,

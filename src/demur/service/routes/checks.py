@@ -1,16 +1,19 @@
-"""Guards, provider responses and plain prose over HTTP: findings only, no decision."""
+"""Guards, provider responses and plain prose over HTTP: findings only, no decision.
 
-import time
+`POST /v1/guard/tool_call` finds what the enforcer finds: the commands of a call are guarded too.
+"""
+
 from threading import Lock
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from demur.codes.vocabulary import Surface
 from demur.detect.detector import RefusalSignal, detect_refusal
-from demur.gate.monitor import Activation
-from demur.guards.builtin import BUILTIN, check
-from demur.model.finding import Action, Finding
+from demur.enforce.enforcer import build_enforcer
+from demur.guards.builtin import BUILTIN, RULE_FIELDS
+from demur.model.finding import Finding
 from demur.model.refusal import Refusal
 from demur.providers.normalization import normalize
 from demur.service.authentication import Role
@@ -25,8 +28,6 @@ _UNSERVED_SURFACES = {Surface.SKILL, Surface.RATE}
 SERVED_SURFACES: tuple[str, ...] = tuple(
     str(one.surface) for one in BUILTIN if one.surface not in _UNSERVED_SURFACES
 )
-# The name under which metrics count these checks.
-_GUARD_NAME = "service"
 _warming_lock = Lock()
 # The smallest event of surfaces whose event is not a text.
 _EMPTY_EVENTS: dict[str, dict[str, Any]] = {
@@ -34,8 +35,6 @@ _EMPTY_EVENTS: dict[str, dict[str, Any]] = {
     Surface.TOOL_LOOP: {"calls": []},
     Surface.COMPACTION: {"before": [], "after": []},
 }
-_STRICTEST_FIRST = (Action.BLOCK, Action.ESCALATE, Action.WARN)
-_OPERATOR_SETTINGS = frozenset({"rules", "text_rules"})
 
 
 CHECK_ROUTES = RouteTable()
@@ -72,14 +71,13 @@ async def run_guards(call: ApiCall) -> ApiAnswer:
         problem = f"no guard for surface `{surface[:40]}` is served"
         raise invalid_call(404, problem, help=f"one of {', '.join(SERVED_SURFACES)}")
     body = call.decode_body(GuardInput)
-    ready = surface in call.service.warm_surfaces
-    if ready and body.config is None and len(call.body) <= _MAX_INLINE_BYTES:
-        findings = _run_check(call, surface, body)
+    for name in set(RULE_FIELDS) & set(body.config or ()):
+        raise invalid_call(422, "rules cannot be sent with a call", f"config.{name}")
+    await warm_surfaces(call.service, surface)
+    if body.config is None and len(call.body) <= _MAX_INLINE_BYTES:
+        findings = _run_guards(call, surface, body)
     else:
-        for name in _OPERATOR_SETTINGS & set(body.config or ()):
-            raise invalid_call(422, "rules cannot be sent with a call", f"config.{name}")
-        run = _run_check if ready else _run_first_check
-        findings = await call.service.run_blocking(run, call, surface, body)
+        findings = await call.service.run_blocking(_run_guards, call, surface, body)
     return json_answer(Findings(surface=surface, findings=tuple(findings)))
 
 
@@ -88,40 +86,33 @@ def warm_guards(service: Service) -> None:
     for surface in SERVED_SURFACES:
         if service.closing:
             return
-        with _warming_lock:
-            check(surface, _EMPTY_EVENTS.get(surface, ""))
-        service.warm_surfaces.add(surface)
+        warm_surface(service, surface)
 
 
-def _run_first_check(call: ApiCall, surface: str, body: GuardInput) -> list[Finding]:
-    """Run the first check of a surface under a lock, because it may compile rules."""
+def warm_surface(service: Service, surface: str) -> None:
+    """Have the guards of a surface compile their rules; under a lock, because that is slow."""
     with _warming_lock:
-        findings = _run_check(call, surface, body)
-    call.service.warm_surfaces.add(surface)
-    return findings
+        service.enforcer.pipeline.run(surface, _EMPTY_EVENTS.get(surface, ""))
+    service.warm_surfaces.add(surface)
 
 
-def _run_check(call: ApiCall, surface: str, body: GuardInput) -> list[Finding]:
-    began = time.perf_counter()
-    findings = check(surface, body.event, body.config)
-    metrics = call.service.metrics
-    if metrics is not None:
-        metrics.record_duration(surface, _GUARD_NAME, time.perf_counter() - began)
-        actions = {finding.action for finding in findings}
-        strictest = next((str(action) for action in _STRICTEST_FIRST if action in actions), "")
-        metrics.count_run(surface, _GUARD_NAME, strictest)
-        now = call.service.clock()
-        for finding in findings:
-            metrics.record(
-                Activation(
-                    time=now,
-                    surface=surface,
-                    guard=_GUARD_NAME,
-                    code=finding.code,
-                    action=finding.action,
-                )
-            )
-    return findings
+async def warm_surfaces(service: Service, *surfaces: str) -> None:
+    """Have the guards of surfaces compile their rules, without blocking the event loop."""
+    for surface in surfaces:
+        if surface not in service.warm_surfaces:
+            await service.run_blocking(warm_surface, service, surface)
+
+
+def _run_guards(call: ApiCall, surface: str, body: GuardInput) -> list[Finding]:
+    service = call.service
+    enforcer = service.enforcer
+    if body.config:
+        settings = replace(service.guards.with_fields(surface, body.config), limits=())
+        surfaces = {Surface(surface), Surface.CODE_EXECUTION}
+        enforcer = build_enforcer(
+            service.gate, settings, surfaces=sorted(surfaces), monitor=service.metrics
+        )
+    return enforcer.run_guards(surface, body.event)
 
 
 class Normalized(msgspec.Struct, frozen=True, kw_only=True):

@@ -97,6 +97,16 @@ def resolve_decision(call: ApiCall) -> dict[str, Any]:
 
 
 def _record_view(record: DecisionRecord) -> dict[str, Any]:
+    require_made(record)
+    return record_view(record)
+
+
+def require_made(record: DecisionRecord) -> None:
+    """Refuse a record of a decision that was not made.
+
+    Raises:
+        ProblemError: It could not be stored, or its request id was used for another request.
+    """
     if record.basis == "runtime":
         evidence = {"decision_id": record.decision_id}
         if ReasonCode.IDEMPOTENCY_CONFLICT in record.reason_codes:
@@ -110,7 +120,6 @@ def _record_view(record: DecisionRecord) -> dict[str, Any]:
                 headers={"retry-after": "1"},
                 evidence=evidence,
             )
-    return record_view(record)
 
 
 class Respond(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

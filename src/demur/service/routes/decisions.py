@@ -25,6 +25,7 @@ from demur.service.calls import (
 )
 from demur.service.problem import ProblemError, invalid_call
 from demur.service.record_search import find_newest, record_view, require_record
+from demur.source.item import did_you_mean
 from demur.store.backend import RecordFilter
 
 _DEFAULT_LIMIT, _MAX_LIMIT = 50, 500
@@ -93,11 +94,18 @@ def filter_from_query(call: ApiCall) -> RecordFilter:
     """Return the filter of a call's query; it selects only records that the caller may see.
 
     Raises:
-        ProblemError: The tenant is another one, or a time or page start is invalid.
+        ProblemError: The tenant is another one, there is no such code, or a time or page start is
+            invalid.
     """
     if not is_page_start(call.query.get("before", "")):
         raise invalid_call(422, "not a decision id", "before", "take the `next` of a page")
-    fields = {field: call.query[name] for name, field in _FIELDS.items() if call.query.get(name)}
+    fields: dict[str, Any] = {
+        field: call.query[name] for name, field in _FIELDS.items() if call.query.get(name)
+    }
+    code, registry = call.query.get("code"), call.service.gate.registry
+    if code and code not in registry:
+        meant = did_you_mean(code, (entry.code for entry in registry))
+        raise invalid_call(422, f"unknown code `{code[:80]}`", "code", meant)
     for name in ("since", "until"):
         if name in fields:
             fields[name] = _parse_time_parameter(name, fields[name])

@@ -33,6 +33,15 @@ def test_decisions_are_listed_newest_first_in_pages() -> None:
     assert rest["next"] is None
 
 
+def test_a_code_that_does_not_exist_is_named_with_the_one_that_was_meant() -> None:
+    with open_service() as call:
+        answered = call("GET", "/v1/decisions?code=RCE_RISC")
+
+    assert answered.status_code == 422
+    details = answered.json()
+    assert (details["where"], details["help"]) == ("code", "did you mean `RCE_RISK`?")
+
+
 def test_decisions_are_found_by_what_they_are() -> None:
     with open_service() as call:
         small, large = decided(call, 1, 500)

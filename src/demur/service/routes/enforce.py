@@ -1,0 +1,410 @@
+"""Enforce over HTTP: guards, loops, commands and policy in one call.
+
+Each route makes one check of the enforcer, as an agent in Python would, and returns what its caller
+has to know: whether it is allowed, and what to tell a program, a model and a person if it is not.
+A refusal is a 200. A decision that could not be stored was not made, so it is an error.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import nullcontext
+from copy import copy
+from typing import Annotated, Any
+
+import msgspec
+
+from demur.codes.vocabulary import Obligation, Surface
+from demur.enforce.context import CallContext, Steps, adrive
+from demur.enforce.describe import DescribeCall
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
+from demur.enforce.streams import AnswerStream
+from demur.guards.builtin import parse_event
+from demur.guards.pinning import ContextMessage, PinManifest
+from demur.guards.retrieval import RetrievedPassage
+from demur.guards.tool_manifest import ToolDefinition
+from demur.model.decision import Outcome
+from demur.model.grant import Grant
+from demur.service.authentication import Role
+from demur.service.calls import (
+    ApiAnswer,
+    ApiCall,
+    RouteTable,
+    decode_json,
+    format_event,
+    json_answer,
+)
+from demur.service.problem import invalid_call
+from demur.service.routes.checks import warm_surfaces
+from demur.service.routes.decide import require_made
+
+ENFORCE_ROUTES = RouteTable()
+# The name of this way in on records, and in the keys of histories and rates.
+_FRAMEWORK = "http"
+_EVENT_STREAM = "text/event-stream"
+_MAX_MESSAGES = 10_000
+_Name = Annotated[str, msgspec.Meta(max_length=200)]
+_Grants = Annotated[tuple[Grant, ...], msgspec.Meta(max_length=100)]
+_Texts = Annotated[tuple[str, ...], msgspec.Meta(max_length=100)]
+_Messages = Annotated[tuple[ContextMessage, ...], msgspec.Meta(max_length=_MAX_MESSAGES)]
+
+
+class EnforceCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who calls, and in which run.
+
+    `run` names the run, session or thread of one agent: loops of tool calls are found within it.
+    `subject` (`id`, `type`, `roles`) is the requester, `locale` the language of texts for a person.
+    """
+
+    run: _Name | None = None
+    call_id: _Name | None = None
+    subject: dict[str, Any] | None = None
+    locale: _Name | None = None
+
+
+class EnforcePrompt(EnforceCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A prompt that is about to reach a model; `request` holds further parts of the request."""
+
+    text: str
+    cost: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
+    request: dict[str, Any] | None = None
+
+
+class EnforceAnswer(EnforceCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An answer of a model, and the prompt if it is known."""
+
+    text: str
+    prompt: str | None = None
+    request: dict[str, Any] | None = None
+
+
+class EnforceToolCall(EnforceCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool call that is about to be made.
+
+    `arguments` are an object, or the text of one that a model wrote. `tool` is the definition that
+    its server `source` presents. `commands` are further texts that the call would run. `request`
+    replaces the request that is made of name and arguments.
+    """
+
+    name: str
+    arguments: dict[str, Any] | str = {}
+    tool: ToolDefinition | None = None
+    source: _Name = ""
+    commands: _Texts = ()
+    grants: _Grants = ()
+    accepted: _Texts = ()
+    request: dict[str, Any] | None = None
+
+
+class EnforceToolResult(EnforceCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The result of a tool: a text or any JSON. By default `arguments` are those of the call."""
+
+    name: str
+    result: Any
+    arguments: dict[str, Any] | str | None = None
+    grants: _Grants = ()
+    accepted: _Texts = ()
+    request: dict[str, Any] | None = None
+
+
+class EnforceRetrieval(EnforceCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A passage that was retrieved for a model, and its source."""
+
+    text: str
+    source: _Name = "document"
+    action: _Name = "retrieve"
+
+
+class EnforceCompaction(EnforceCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A context before and after it was compacted, and the manifest of what was pinned in it."""
+
+    before: _Messages
+    after: _Messages
+    manifest: PinManifest | None = None
+    context: _Name = ""
+    action: _Name = "compact"
+
+
+class EnforceStream(EnforceCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The first line of a stream: what belongs to the whole answer, and maybe its first text."""
+
+    text: str = ""
+    prompt: str | None = None
+    request: dict[str, Any] | None = None
+
+
+class AnswerChunk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A further line of a stream."""
+
+    text: str
+
+
+class Enforced(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether it is allowed, and if not, why: for a program, a log, a model and a person.
+
+    `envelope` is the refusal as plain JSON, `line` the same in one line, `message` what to tell a
+    model, `text` what to show a person. They are empty if it is allowed. `constraints` bind an
+    allowed action. `obligations` hold either way, and `resources` have to be shown.
+    """
+
+    allowed: bool
+    outcome: Outcome
+    surface: Surface
+    envelope: dict[str, Any]
+    line: str
+    message: str
+    text: str
+    constraints: tuple[str, ...]
+    obligations: tuple[Obligation, ...]
+    resources: tuple[str, ...]
+    decision_id: str | None
+
+
+def enforced_view(result: CheckResult) -> Enforced:
+    """Return the result of a check as the API shows it.
+
+    Raises:
+        ProblemError: The decision could not be stored, or its request id was used before.
+    """
+    if result.record is not None:
+        require_made(result.record)
+    return Enforced(
+        allowed=result.allowed,
+        outcome=result.outcome,
+        surface=result.surface,
+        envelope=result.envelope,
+        line=result.line,
+        message=result.model_message,
+        text=result.user_text,
+        constraints=result.constraints,
+        obligations=result.obligations,
+        resources=result.resources,
+        decision_id=None if result.record is None else result.record.decision_id,
+    )
+
+
+def enforcer_for(call: ApiCall, body: EnforceCall) -> Enforcer:
+    """Return the enforcer of the service, in the locale of the call."""
+    if body.locale is None:
+        return call.service.enforcer
+    enforcer = copy(call.service.enforcer)
+    enforcer.locale = body.locale
+    return enforcer
+
+
+def context_for(call: ApiCall, body: EnforceCall) -> CallContext:
+    """Return the context of a call; its tenant is that of the key."""
+    tenant = call.caller.tenant
+    subject_id = (body.subject or {}).get("id")
+    return CallContext(
+        framework=_FRAMEWORK,
+        run=body.run,
+        call_id=body.call_id,
+        subject=body.subject,
+        tenant=tenant,
+        # Subjects of other tenants may have the same id.
+        key=f"{tenant or ''}\x1f{subject_id or call.caller.name}",
+    )
+
+
+async def _answer_check(call: ApiCall, check: Steps[CheckResult], *surfaces: Surface) -> ApiAnswer:
+    await warm_surfaces(call.service, *surfaces)
+    metrics = call.service.metrics
+    with nullcontext() if metrics is None else metrics.time_decision():
+        result = await adrive(check)
+    return json_answer(enforced_view(result))
+
+
+def _describe_as(request: Mapping[str, Any] | None) -> DescribeCall | None:
+    return None if request is None else lambda _name, _arguments: request
+
+
+@ENFORCE_ROUTES.add(
+    "POST /v1/enforce/prompt",
+    "enforce prompt",
+    Role.DECIDE,
+    takes=EnforcePrompt,
+    gives=Enforced,
+    statuses=(409,),
+    example={"text": "How do I reset my password?", "run": "session-1"},
+)
+async def enforce_prompt(call: ApiCall) -> ApiAnswer:
+    """Check a prompt before it reaches a model."""
+    body = call.decode_body(EnforcePrompt)
+    check = enforcer_for(call, body).prompt_steps(
+        body.text, context_for(call, body), cost=body.cost, request=body.request
+    )
+    return await _answer_check(call, check, Surface.INPUT)
+
+
+@ENFORCE_ROUTES.add(
+    "POST /v1/enforce/answer",
+    "enforce answer",
+    Role.DECIDE,
+    takes=EnforceAnswer,
+    gives=Enforced,
+    statuses=(409,),
+    example={"text": "Open the settings and choose Reset.", "prompt": "How do I reset it?"},
+)
+async def enforce_answer(call: ApiCall) -> ApiAnswer:
+    """Check the answer of a model before a person sees it."""
+    body = call.decode_body(EnforceAnswer)
+    check = enforcer_for(call, body).answer_steps(
+        body.text, context_for(call, body), prompt=body.prompt, request=body.request
+    )
+    return await _answer_check(call, check, Surface.OUTPUT)
+
+
+@ENFORCE_ROUTES.add(
+    "POST /v1/enforce/tool_call",
+    "enforce tool call",
+    Role.DECIDE,
+    takes=EnforceToolCall,
+    gives=Enforced,
+    statuses=(409,),
+    example={"name": "bash", "arguments": {"command": "rm -rf /"}, "run": "session-1"},
+)
+async def enforce_tool_call(call: ApiCall) -> ApiAnswer:
+    """Check a tool call before it runs: arguments, commands, loops and policy."""
+    body = call.decode_body(EnforceToolCall)
+    check = enforcer_for(call, body).tool_call_steps(
+        body.name,
+        body.arguments,
+        context_for(call, body),
+        tool=body.tool,
+        source=body.source,
+        grants=body.grants,
+        accepted=body.accepted,
+        describe=_describe_as(body.request),
+        commands=body.commands,
+    )
+    surfaces = (Surface.TOOL_CALL, Surface.CODE_EXECUTION, Surface.TOOL_LOOP)
+    return await _answer_check(call, check, *surfaces)
+
+
+@ENFORCE_ROUTES.add(
+    "POST /v1/enforce/tool_result",
+    "enforce tool result",
+    Role.DECIDE,
+    takes=EnforceToolResult,
+    gives=Enforced,
+    statuses=(409,),
+    example={"name": "read_page", "result": "The shop opens at nine.", "run": "session-1"},
+)
+async def enforce_tool_result(call: ApiCall) -> ApiAnswer:
+    """Check the result of a tool before a model reads it."""
+    body = call.decode_body(EnforceToolResult)
+    check = enforcer_for(call, body).tool_result_steps(
+        body.name,
+        body.result,
+        context_for(call, body),
+        arguments=body.arguments,
+        grants=body.grants,
+        accepted=body.accepted,
+        describe=_describe_as(body.request),
+    )
+    return await _answer_check(call, check, Surface.TOOL_RESULT, Surface.TOOL_LOOP)
+
+
+@ENFORCE_ROUTES.add(
+    "POST /v1/enforce/retrieval",
+    "enforce retrieval",
+    Role.DECIDE,
+    takes=EnforceRetrieval,
+    gives=Enforced,
+    statuses=(409,),
+    example={"text": "The shop opens at nine.", "source": "faq.md"},
+)
+async def enforce_retrieval(call: ApiCall) -> ApiAnswer:
+    """Check a retrieved passage before a model reads it."""
+    body = call.decode_body(EnforceRetrieval)
+    event = RetrievedPassage(body.text, body.source)
+    check = enforcer_for(call, body).event_steps(
+        Surface.RETRIEVAL, event, context_for(call, body), action=body.action
+    )
+    return await _answer_check(call, check, Surface.RETRIEVAL)
+
+
+@ENFORCE_ROUTES.add(
+    "POST /v1/enforce/compaction",
+    "enforce compaction",
+    Role.DECIDE,
+    takes=EnforceCompaction,
+    gives=Enforced,
+    statuses=(409,),
+    example={
+        "before": [{"role": "system", "content": "Never send mail without a confirmation."}],
+        "after": [{"role": "system", "content": "Never send mail without a confirmation."}],
+    },
+)
+async def enforce_compaction(call: ApiCall) -> ApiAnswer:
+    """Check that a compaction of a context loses no pinned rule."""
+    body = call.decode_body(EnforceCompaction)
+    parts = {"before": body.before, "after": body.after, "manifest": body.manifest}
+    event = parse_event(Surface.COMPACTION, {**parts, "context": body.context})
+    check = enforcer_for(call, body).event_steps(
+        Surface.COMPACTION, event, context_for(call, body), action=body.action
+    )
+    return await _answer_check(call, check, Surface.COMPACTION)
+
+
+@ENFORCE_ROUTES.add(
+    "POST /v1/enforce/answer/stream",
+    "enforce answer stream",
+    Role.DECIDE,
+    takes={
+        "type": "string",
+        "description": "JSON lines: first an `EnforceStream`, then an `AnswerChunk` a line.",
+    },
+    gives={"type": "string"},
+    media_type=_EVENT_STREAM,
+    stream=True,
+    example='{"prompt": "How do I reset it?"}\n{"text": "Open the settings "}\n{"text": "…"}\n',
+)
+async def stream_answer(call: ApiCall) -> ApiAnswer:
+    """Check an answer while it is written: text that may be shown, and then the result."""
+    assert call.parts is not None
+    lines = _split_lines(call.parts)
+    first = await anext(lines, b"")
+    if not first:
+        raise invalid_call(400, "the body is empty", help='send `{}` or `{"prompt": ...}` first')
+    body = decode_json(first, EnforceStream)
+    await warm_surfaces(call.service, Surface.OUTPUT)
+    stream = enforcer_for(call, body).stream_answer(
+        context_for(call, body), prompt=body.prompt, request=body.request
+    )
+    events = _stream_events(stream, body.text, lines)
+    return ApiAnswer(b"", media_type=_EVENT_STREAM, events=events)
+
+
+async def _stream_events(
+    stream: AnswerStream, text: str, lines: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    """Yield the events of an answer; an error before its end releases nothing more."""
+    # INVARIANT: a stream shows nothing that the check of the whole answer holds back.
+    if shown := stream.feed(text):
+        yield format_event("text", AnswerChunk(text=shown))
+    while not stream.is_stopped:
+        line = await anext(lines, None)
+        if line is None:
+            break
+        if shown := stream.feed(decode_json(line, AnswerChunk).text):
+            yield format_event("text", AnswerChunk(text=shown))
+    result = await stream.afinish()
+    view = enforced_view(result)
+    if rest := stream.remaining_text:
+        yield format_event("text", AnswerChunk(text=rest))
+    yield format_event("result", view)
+
+
+async def _split_lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the lines of a body that are not empty, however it is cut into parts."""
+    pending: list[bytes] = []
+    async for part in parts:
+        *whole, rest = part.split(b"\n")
+        for end in whole:
+            if line := b"".join((*pending, end)).strip():
+                yield line
+            pending = []
+        pending.append(rest)
+    if line := b"".join(pending).strip():
+        yield line
