@@ -15,7 +15,7 @@ from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalCl
 from demur.errors import InputError, InputTypeError
 from demur.model.decision import Decision, IgnoredGrant, decision_output_for, leading_entry
 
-__all__ = ["Classification", "classify", "make_decision"]
+__all__ = ["Classification", "classify", "make_decision", "missing_grants"]
 
 
 class Classification(NamedTuple):
@@ -153,8 +153,35 @@ def recovery_for(
 
 
 def _authority_sentence(entries: Sequence[Entry]) -> str:
-    kinds = sorted({kind for entry in entries for kind in entry.grants})
-    return f"A grant of {_join_words(kinds, last='or')} lifts it." if kinds else ""
+    kinds = sorted({" or ".join(entry.grants) for entry in entries if entry.grants})
+    if len(kinds) > 1:
+        return f"Grants of {_join_words(kinds)} lift it."
+    return f"A grant of {kinds[0]} lifts it." if kinds else ""
+
+
+def missing_grants(
+    verdict: Verdict | str,
+    codes: Iterable[str],
+    constraints: Collection[str] = (),
+    *,
+    registry: Registry | None = None,
+) -> tuple[str, ...]:
+    """Return the kinds of grants that are missing, for a decision that names nothing missing.
+
+    Empty unless grants, together with the constraints, can lift every code that refuses. A code
+    that only time lifts is missing nothing.
+    """
+    known = default_registry() if registry is None else registry
+    entries = [known[code] for code in codes if known[code].refusal_class is not None]
+    waiting = [one for one in entries if one.refusal_class is RefusalClass.WORKFLOW_BLOCK]
+    others = {one.refusal_class for one in entries} - {RefusalClass.WORKFLOW_BLOCK}
+    is_soft = others <= ({RefusalClass.SOFT_BLOCK} if constraints else set())
+    can_lift = all(
+        one.grants and one.decided and one.advice is not Advice.RETRY_LATER for one in waiting
+    )
+    if not is_soft or not can_lift or parse_verdict(verdict) in {Verdict.ALLOW, Verdict.ABSTAIN}:
+        return ()
+    return tuple(dict.fromkeys(" or ".join(one.grants) for one in waiting))
 
 
 def _join_words(names: Sequence[str], last: str = "and") -> str:

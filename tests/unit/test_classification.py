@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from demur.classification import (
     classify,
     make_decision,
+    missing_grants,
     strictest_class,
     unique_names,
 )
@@ -292,7 +293,7 @@ def test_the_last_attempt_leads_to_a_person() -> None:
 def test_a_refused_workflow_block_says_which_grants_would_lift_it() -> None:
     decision = make_decision("ESCALATE", ["APPROVAL_REQUIRED", "SCOPE_MISSING", "RATE_LIMIT"])
 
-    assert "A grant of approval, quota or scope lifts it." in str(decision.how_to_proceed)
+    assert "Grants of approval, quota and scope lift it." in str(decision.how_to_proceed)
 
 
 def test_a_workflow_block_without_grants_promises_none() -> None:
@@ -310,3 +311,26 @@ def test_nothing_is_to_be_accepted_where_nothing_is_offered() -> None:
 
     assert decision.next_step is Advice.CHANGE_REQUEST
     assert "accept" not in str(decision.how_to_proceed).lower()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "codes", "constraints", "missing"),
+    [
+        ("ESCALATE", ["APPROVAL_REQUIRED"], (), ("approval",)),
+        ("DENY", ["FAILURE_MEMORY_SIMILAR_BLOCK"], (), ("approval",)),
+        ("ESCALATE", ["APPROVAL_REQUIRED", "PERMISSION_DENIED"], (), ("approval", "authorization")),
+        ("ESCALATE", ["APPROVAL_REQUIRED", "DESTRUCTIVE_ACTION"], ("dry_run",), ("approval",)),
+        # No grant helps: nothing can lift the other code, or nobody judged the request.
+        ("ESCALATE", ["APPROVAL_REQUIRED", "DESTRUCTIVE_ACTION"], (), ()),
+        ("DENY", ["APPROVAL_REQUIRED", "RCE_RISK"], ("dry_run",), ()),
+        ("DENY", ["APPROVAL_REQUIRED", "APPROVAL_DENIED"], (), ()),
+        ("ABSTAIN", ["APPROVAL_REQUIRED"], (), ()),
+        ("ABSTAIN", ["APPROVAL_REQUIRED", "GUARDRAIL_UNAVAILABLE"], (), ()),
+        ("ESCALATE", ["RATE_LIMIT"], (), ()),
+        ("ALLOW", [], (), ()),
+    ],
+)
+def test_the_grants_that_would_lift_all_codes_are_missing(
+    verdict: str, codes: list[str], constraints: tuple[str, ...], missing: tuple[str, ...]
+) -> None:
+    assert missing_grants(verdict, codes, constraints, registry=CORE) == missing

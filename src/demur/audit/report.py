@@ -13,11 +13,13 @@ from demur.codes.loading import parse_bundle
 from demur.codes.markup import markdown_code, markdown_prose
 from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError
+from demur.gate.engine import DecisionCause
 from demur.memory.recall import Recall
 from demur.model.record import DecisionRecord
 from demur.model.request import own_signals
+from demur.policy.evaluation import FoundCode
 from demur.policy.loader import parse_policy
-from demur.policy.policy import Policy, describe_condition
+from demur.policy.policy import Policy, Stage, describe_condition
 from demur.store.rows import Label
 from demur.store.store import Store
 
@@ -109,6 +111,29 @@ def _summarize_rules(record: DecisionRecord, policy: Policy | None) -> Iterator[
             yield RuleSummary(rule_id, rule.stage, rule.then.verdict, words, shadow)
 
 
+def find_cause(record: DecisionRecord) -> DecisionCause:
+    """Return what a recorded decision rests on; `str()` of it is for people.
+
+    The stage of a rule says whether it allows. Once the inputs were erased, nobody knows which
+    codes a guard found.
+    """
+    rules = {rule.rule_id: rule.stage for rule in record.matched_rules}
+    personal = record.personal
+    findings = () if personal is None else personal.findings
+    return DecisionCause(
+        record.decision,
+        tuple(rule_id for rule_id, stage in rules.items() if stage != Stage.ALLOW_PATHS),
+        tuple(rule_id for rule_id, stage in rules.items() if stage == Stage.ALLOW_PATHS),
+        tuple(FoundCode(one.code, str(one.surface)) for one in findings),
+        tuple(dict.fromkeys(fact.path for fact in record.invalid)),
+    )
+
+
+def describe_cause(record: DecisionRecord) -> str:
+    """Return the verdict and what decided, as one phrase."""
+    return f"{record.verdict.capitalize()} {find_cause(record)}"
+
+
 def _similar_cases(signals: Mapping[str, Any]) -> Iterator[SimilarCase]:
     for outcome in ("failure", "success"):
         for near in signals.get(f"{outcome}_similarity", {}).get("top_k", ()):
@@ -157,6 +182,7 @@ def _ticket_lines(report: DecisionReport) -> Iterator[str]:
     yield ""
     words = (record.verdict, record.decision_output, record.refusal_class or "nothing refuses")
     yield f"- **Verdict** {', '.join(words)}"
+    yield f"- **Decided** {_clip_text(str(find_cause(record)))}"
     yield from _reason_lines(report)
     yield from _next_lines(record)
     policy = record.policy

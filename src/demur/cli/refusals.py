@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from demur.classification import make_decision
+from demur.classification import make_decision, missing_grants
 from demur.cli.main import Arguments
 from demur.cli.options import STANDARD_INPUT, hint_terminal, require_code
 from demur.cli.terminal import Paint, paint_outcome, wrap_text
@@ -123,11 +123,15 @@ def configure_classify(add: Arguments) -> None:
 def run_classify(args: Namespace) -> int:
     """Print the decision and return its status."""
     registry = default_registry()
+    codes = [require_code(code, registry) for code in args.codes]
+    missing = args.missing or missing_grants(
+        args.verdict, codes, args.constraint, registry=registry
+    )
     decision = make_decision(
         args.verdict,
-        [require_code(code, registry) for code in args.codes],
+        codes,
         constraints=args.constraint,
-        missing=args.missing,
+        missing=missing,
         attempts_left=not args.last_attempt,
         registry=registry,
     )

@@ -6,23 +6,23 @@ are the same pure call. The results that no policy made (errors of demur, confli
 are built here too.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.classification import make_decision
+from demur.classification import make_decision, missing_grants
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Verdict
+from demur.codes.vocabulary import GrantKind, Verdict
 from demur.grants import KeyRing, resolve
 from demur.memory.recall import MemorySettings, Recall, apply_memory
 from demur.model.decision import Decision
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import Explanation
-from demur.policy.evaluation import CompiledPolicy, Evaluation
+from demur.policy.evaluation import CompiledPolicy, Evaluation, FoundCode
 from demur.policy.policy import Policy, describe_condition
 from demur.version import ENGINE_VERSION
 
@@ -30,12 +30,72 @@ FIRST_ENGINE = "0.1.0"
 _ALLOWED = "Nothing stands in the way of this request."
 
 
+class DecisionCause(NamedTuple):
+    """What a decision rests on; `str()` of it says what decided, and what was overruled."""
+
+    decision: Decision
+    refusing_rules: tuple[str, ...]
+    allowing_rules: tuple[str, ...]
+    found: tuple[FoundCode, ...]
+    invalid_paths: tuple[str, ...]
+
+    def __str__(self) -> str:
+        allowing, lifted = _name_rules(self.allowing_rules), self.decision.resolved_codes
+        if self.decision.verdict is Verdict.ALLOW:
+            by = allowing or "the default of the policy"
+            return f"because {', '.join(lifted)} was lifted or bound" if lifted else f"by {by}"
+        # INVARIANT: no rule that allows is named as the reason of a refusal.
+        overruled = f"; {allowing} would allow" if allowing else ""
+        return f"{self.decision.leading_code} {self._refusing_part}{overruled}"
+
+    @property
+    def _refusing_part(self) -> str:
+        code = self.decision.leading_code
+        surfaces = dict.fromkeys(one.surface for one in self.found if one.code == code)
+        if surfaces:
+            return f"found by the {' and the '.join(surfaces)} guard"
+        if code in self.decision.fallback_codes:
+            return "by the default of the policy"
+        if code == "EVIDENCE_INVALID" and self.invalid_paths:
+            return f"because {', '.join(self.invalid_paths)} cannot be used"
+        if code is not None and "_MEMORY_SIMILAR_" in code:
+            return "by memory"
+        return f"by {_name_rules(self.refusing_rules) or 'demur itself'}"
+
+
+def _name_rules(rule_ids: Sequence[str]) -> str:
+    return f"rule{'s' * (len(rule_ids) > 1)} {', '.join(rule_ids)}" if rule_ids else ""
+
+
 def explain_decision(
-    policy: Policy, evaluation: Evaluation, decision: Decision, recall: Recall | None
+    policy: Policy,
+    evaluation: Evaluation,
+    decision: Decision,
+    recall: Recall | None,
+    *,
+    version: str = ENGINE_VERSION,
 ) -> Explanation:
-    """Return the explanation of a decision that the policy made."""
-    details = " ".join(_detail_sentences(policy, evaluation, decision, recall))
-    return Explanation(summary=decision.reason or _ALLOWED, details=details)
+    """Return the explanation of a decision that the policy made, as that engine words it."""
+    sentences = list(_detail_sentences(policy, evaluation, decision, recall))
+    # The sentence about the default says as much.
+    is_default = decision.leading_code in decision.fallback_codes
+    if version != FIRST_ENGINE and decision.verdict is not Verdict.ALLOW and not is_default:
+        sentences.insert(0, f"{_find_cause(policy, evaluation, decision)}.")
+    return Explanation(summary=decision.reason or _ALLOWED, details=" ".join(sentences))
+
+
+def _find_cause(policy: Policy, evaluation: Evaluation, decision: Decision) -> DecisionCause:
+    matched = [rule for rule in policy.rules if rule.id in evaluation.matched_rules]
+    refusing = [rule for rule in matched if rule.then.verdict is not Verdict.ALLOW]
+    lead = decision.leading_code
+    leading = [rule.id for rule in refusing if lead in rule.then.reason_codes]
+    return DecisionCause(
+        decision,
+        tuple(leading or (rule.id for rule in refusing)),
+        tuple(rule.id for rule in matched if rule.then.verdict is Verdict.ALLOW),
+        evaluation.found,
+        tuple(dict.fromkeys(fact.path for fact in evaluation.invalid)),
+    )
 
 
 def explain_runtime(decision: Decision, details: str) -> Explanation:
@@ -73,6 +133,21 @@ def _detail_sentences(
 
 _MAX_CACHED = 4096
 _AMOUNT = "action.amount"
+_KINDS = frozenset(map(str, GrantKind))
+# What a decision keeps when it is made again.
+_KEPT_FIELDS = (
+    "constraints",
+    "missing",
+    "attempts_left",
+    "requester",
+    "scope",
+    "accepted",
+    "resolved_codes",
+    "lifted_by",
+    "ignored_grants",
+    "obligations",
+    "fallback_codes",
+)
 
 
 class EngineInput(msgspec.Struct, frozen=True):
@@ -142,7 +217,7 @@ class DecisionEngine:
                 decision, requester=engine_input.requester, scope=engine_input.scope
             )
             decision = self.resolve(decision, engine_input)
-            explanation = explain_decision(self.policy, evaluation, decision, recall)
+            explanation = self._explain(evaluation, decision, recall)
         return EngineResult(decision, evaluation, facts, explanation)
 
     def filter_compared(self, request: Mapping[str, Any], paths: Iterable[str]) -> tuple[str, ...]:
@@ -162,18 +237,27 @@ class DecisionEngine:
             parts = (verdict, codes, recall, self.memory, self.registry)
             after = apply_memory(*parts, obligations=evaluation.obligations)
             verdict, codes, resolved = after.verdict, after.reason_codes, after.resolved_codes
+        missing = () if verdict is Verdict.ALLOW else evaluation.missing
+        if not missing and not self._is_first:
+            missing = missing_grants(verdict, codes, evaluation.constraints, registry=self.registry)
         decision = make_decision(
             verdict,
             codes,
             constraints=evaluation.constraints,
-            missing=() if verdict is Verdict.ALLOW else evaluation.missing,
+            missing=missing,
             attempts_left=attempts_left,
             resolved_codes=resolved,
             obligations=evaluation.obligations,
             fallback_codes=() if self._is_first else evaluation.fallback_codes,
             registry=self.registry,
         )
-        return decision, explain_decision(self.policy, evaluation, decision, recall)
+        return decision, self._explain(evaluation, decision, recall)
+
+    def _explain(
+        self, evaluation: Evaluation, decision: Decision, recall: Recall | None
+    ) -> Explanation:
+        parts = (self.policy, evaluation, decision, recall)
+        return explain_decision(*parts, version=self.version)
 
     def resolve(self, decision: Decision, engine_input: EngineInput) -> Decision:
         """Return a decision after grants and accepted constraints were applied to it.
@@ -181,20 +265,11 @@ class DecisionEngine:
         Earlier grants are checked again: they may have expired or been revoked since.
         """
         if decision.lifted_by and decision.verdict is not Verdict.ALLOW:
-            decision = make_decision(
-                decision.verdict,
-                dict.fromkeys((*decision.reason_codes, *decision.resolved_codes)),
-                constraints=decision.constraints,
-                missing=decision.missing,
-                attempts_left=decision.attempts_left,
-                requester=decision.requester,
-                scope=decision.scope,
-                accepted=decision.accepted,
-                obligations=decision.obligations,
-                fallback_codes=decision.fallback_codes,
-                registry=self.registry,
+            codes = dict.fromkeys((*decision.reason_codes, *decision.resolved_codes))
+            decision = self._remake_decision(
+                decision, codes, resolved_codes=(), lifted_by=(), ignored_grants=()
             )
-        return resolve(
+        resolved = resolve(
             decision,
             engine_input.grants,
             engine_input.accepted,
@@ -204,6 +279,29 @@ class DecisionEngine:
             recorded_rejections=engine_input.recorded_rejections,
             registry=self.registry,
         )
+        return resolved if self._is_first else self._name_missing_grants(resolved)
+
+    def _name_missing_grants(self, decision: Decision) -> Decision:
+        """Return a resolved decision that names only the grants that are still missing."""
+        codes, missing = decision.reason_codes, decision.missing
+        if not missing:
+            return decision
+        asked = {kind for code in codes for kind in self.registry[code].grants}
+        others = tuple(one for one in missing if not _KINDS.issuperset(one.split(" or ")))
+        if others:
+            missing = tuple(one for one in missing if one in others or one in asked)
+        else:
+            limits = decision.constraints
+            missing = missing_grants(decision.verdict, codes, limits, registry=self.registry)
+        if missing == decision.missing:
+            return decision
+        return self._remake_decision(decision, codes, missing=missing)
+
+    def _remake_decision(
+        self, decision: Decision, codes: Iterable[str], **changes: Any
+    ) -> Decision:
+        kept = {name: getattr(decision, name) for name in _KEPT_FIELDS}
+        return make_decision(decision.verdict, codes, **{**kept, **changes}, registry=self.registry)
 
 
 def paths_overlap(path: str, other: str) -> bool:

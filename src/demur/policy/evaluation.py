@@ -36,6 +36,13 @@ class InvalidFact(NamedTuple):
     path: str
 
 
+class FoundCode(NamedTuple):
+    """A code that a guard found and that counts, and the guard's surface."""
+
+    code: str
+    surface: str
+
+
 class Evaluation(NamedTuple):
     """The verdict of a policy and everything that led to it."""
 
@@ -52,6 +59,7 @@ class Evaluation(NamedTuple):
     defaulted: bool = False
     # Codes that came only from the default.
     fallback_codes: tuple[str, ...] = ()
+    found: tuple[FoundCode, ...] = ()
 
 
 def verdict_floor(entry: Entry, action: Action = Action.BLOCK) -> Verdict:
@@ -88,6 +96,7 @@ def combine_outcomes(
         outcomes.append(policy.default)
     shadows = {shadow.code for shadow in policy.shadows}
     shadowed: dict[str, None] = {}
+    found: dict[FoundCode, None] = {}
     for finding in findings:
         entry = registry[finding.code]
         # A code that could not be judged or that has obligations is never just a warning.
@@ -96,6 +105,7 @@ def combine_outcomes(
         if finding.code in shadows:
             shadowed[finding.code] = None
         else:
+            found[FoundCode(finding.code, str(finding.surface))] = None
             outcomes.append(RuleOutcome(verdict_floor(entry, finding.action), (finding.code,)))
     return Evaluation(
         verdict=strictest_verdict(outcome.verdict for outcome in outcomes),
@@ -112,6 +122,7 @@ def combine_outcomes(
         missing_signals=tuple(missing_signals),
         defaulted=defaulted,
         fallback_codes=_fallback_codes(policy.default, outcomes) if defaulted else (),
+        found=tuple(found),
     )
 
 

@@ -97,7 +97,7 @@ def test_changed_verdicts_are_counted_from_what_to_what() -> None:
         after=Verdict.ALLOW,
         codes_gone=("REFUND_OVER_ESCALATION_LIMIT",),
         codes_new=(),
-        also=("decision_output", "refusal_class", "obligations"),
+        also=("decision_output", "refusal_class", "missing", "obligations"),
     )
 
 

@@ -297,7 +297,7 @@ def test_a_request_that_redaction_left_without_a_needed_part_cannot_be_replayed(
     ("change", "field"),
     [
         ({"verdict": "ALLOW"}, "verdict"),
-        ({"decision_output": "NEED_CONTEXT"}, "decision_output"),
+        ({"decision_output": "REFUSE_WITH_PATH"}, "decision_output"),
         ({"refusal_class": "HARD_BLOCK"}, "refusal_class"),
         ({"reason_codes": []}, "reason_codes"),
         ({"reason_codes": ["REFUND_OVER_ESCALATION_LIMIT", "RCE_RISK"]}, "reason_codes"),

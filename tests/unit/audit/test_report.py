@@ -3,12 +3,24 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.gates import CORE, NOON, TEXT, Ticking, cleanup, gate_over, opened, refund, stored
+from support.gates import (
+    CORE,
+    NOON,
+    TEXT,
+    Ticking,
+    cleanup,
+    finding,
+    gate_over,
+    grant,
+    opened,
+    refund,
+    stored,
+)
 from support.packs import packed
 
 from demur.audit.pack import read_pack
 from demur.audit.replay import replay_pack
-from demur.audit.report import export_pack
+from demur.audit.report import describe_cause, export_pack, render_ticket, report_decision
 from demur.errors import InputError
 from demur.memory.recall import MemorySettings
 from demur.policy.loader import load_policy, parse_policy
@@ -102,3 +114,21 @@ def test_an_erased_decision_can_be_packed_without_what_was_erased() -> None:
 
     assert pack.record.personal is None
     assert pack.memory == ()
+
+
+def test_a_report_names_what_decided_and_not_the_rule_that_allowed() -> None:
+    with opened() as gate:
+        denied = gate.decide(refund(), findings=[finding("RCE_RISK")])
+        allowed = gate.decide(refund())
+        large = gate.decide(refund(400))
+        resolved = gate.resolve(large.decision_id, grants=[grant({"action": "refund"})])
+        ticket = render_ticket(report_decision(stored(gate), denied))
+
+    words = "RCE_RISK found by the input guard; rule R_SMALL would allow"
+    assert describe_cause(denied) == f"Deny {words}"
+    assert "- **Decided** RCE" in ticket
+    assert describe_cause(allowed) == "Allow by rule R_SMALL"
+    assert describe_cause(large) == "Escalate REFUND_OVER_ESCALATION_LIMIT by rule R_LIMIT"
+    assert describe_cause(resolved) == (
+        "Allow because REFUND_OVER_ESCALATION_LIMIT was lifted or bound"
+    )

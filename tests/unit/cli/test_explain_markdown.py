@@ -24,6 +24,7 @@ def test_a_ticket_says_what_why_and_how_to_go_on() -> None:
         "The refund is larger than the agent may pay out without a person.\n"
         "\n"
         "- **Verdict** ESCALATE, NEED_CONTEXT, WORKFLOW_BLOCK\n"
+        "- **Decided** REFUND_OVER_ESCALATION_LIMIT by rule R_LARGE_REFUND\n"
         "- **Reason** `REFUND_OVER_ESCALATION_LIMIT`: "
         "The refund is larger than the agent may pay out without a person.\n"
         "- **Rule** `R_LARGE_REFUND` (ESCALATIONS): "
@@ -70,7 +71,7 @@ def test_a_caller_cannot_write_markdown_into_a_ticket() -> None:
     decided(stdin=ask("x` **bold** # Heading <img src=x>"))
     first = ticket().splitlines()[0]
 
-    assert first == "### Refused: ``x` **bold** # Heading <img src=x>``"
+    assert first == "### Needs something: ``x` **bold** # Heading <img src=x>``"
 
 
 def test_a_ticket_has_a_bound() -> None:

@@ -192,7 +192,7 @@ def test_replay_reports_the_same_decision(pack: Path) -> None:
     ran = demur("replay", pack)
 
     assert ran.status == 0
-    assert "  says refused\n" in ran.out
+    assert "  says needs something\n" in ran.out
     assert "REFUND_OVER_ESCALATION_LIMIT" in ran.out
     assert "R_LIMIT (ESCALATIONS)" in ran.out
     assert "same decision" in ran.out

@@ -289,3 +289,65 @@ def test_a_resolution_says_which_grants_count() -> None:
     assert resolution_result(decision, "01J").explanation.details.endswith("that count: g1, g2.")
     nothing = resolution_result(make_decision("ALLOW", [], registry=CORE), "01J")
     assert nothing.explanation.details.endswith("that count: nothing.")
+
+
+def test_a_grant_that_was_given_is_no_longer_missing() -> None:
+    codes = "[APPROVAL_REQUIRED, PERMISSION_DENIED]"
+    policy = parse_policy(
+        "schema_version: policy.v1\npolicy_id: p\npolicy_version: '1'\nrules:\n"
+        "- {id: R, stage: ESCALATIONS, if: {},"
+        f" then: {{verdict: ESCALATE, reason_codes: {codes}}}}}\n",
+        registry=CORE,
+    )
+    engine = DecisionEngine(policy, registry=CORE, keys=RING)
+    asked = EngineInput(refund(), requester="agent:billing", scope={"action": "refund"}, now=NOON)
+    approved = replace(asked, grants=(grant({"action": "refund"}),))
+    before, after = (engine.evaluate(one).decision for one in (asked, approved))
+
+    assert before.missing == ("approval", "authorization")
+    assert before.decision_output is DecisionOutput.NEED_CONTEXT
+    assert after.missing == ("authorization",)
+    assert after.what_can_be_done_now == "Supply what is missing: authorization."
+    # The grant does not count any more, so it is missing again.
+    engine = DecisionEngine(policy, registry=CORE, keys=RING, revoked=["g1"])
+    assert set(engine.resolve(after, approved).missing) == set(before.missing)
+
+
+@pytest.mark.parametrize(
+    ("request_", "findings", "words"),
+    [
+        (refund(), ["RCE_RISK"], "RCE_RISK found by the input guard; rule R_SMALL would allow."),
+        (refund(400), [], "REFUND_OVER_ESCALATION_LIMIT by rule R_LIMIT."),
+        (
+            refund(400),
+            ["RCE_RISK"],
+            "RCE_RISK found by the input guard.",
+        ),
+        (
+            {"action": {"type": "unknown"}},
+            [],
+            "No other rule decides, so the default does: ESCALATE.",
+        ),
+        (
+            refund("much"),
+            [],
+            "EVIDENCE_INVALID because amount_usd cannot be used.",
+        ),
+    ],
+)
+def test_the_explanation_says_what_decided_and_which_rule_was_overruled(
+    request_: dict[str, Any], findings: list[str], words: str
+) -> None:
+    """INVARIANT: no rule that allows is named as the reason of a refusal."""
+    found = tuple(map(finding, findings))
+
+    details = ENGINE.evaluate(EngineInput(request_, findings=found)).explanation.details
+    assert details.startswith(words)
+
+
+def test_the_first_engine_words_its_explanation_as_before() -> None:
+    engine = DecisionEngine(POLICY, registry=CORE, version="0.1.0")
+    result = engine.evaluate(EngineInput(refund(400)))
+
+    assert result.explanation.details.startswith("Rule R_LIMIT (ESCALATIONS) says ESCALATE")
+    assert result.decision.missing == ()

@@ -61,7 +61,8 @@ def test_an_escalation_carries_class_codes_rules_facts_obligations_and_the_next_
         record = gate.decide(refund(400), signals={"fraud": {"score": 0.2}})
 
     assert record.verdict is Verdict.ESCALATE
-    assert record.decision_output is DecisionOutput.REFUSE_WITH_PATH
+    assert record.decision_output is DecisionOutput.NEED_CONTEXT
+    assert record.missing == ("approval",)
     assert record.refusal_class is RefusalClass.WORKFLOW_BLOCK
     assert record.reason_codes == ("REFUND_OVER_ESCALATION_LIMIT",)
     assert [tuple(rule) for rule in record["matched_rules"]] == [("rule_id", "stage")]

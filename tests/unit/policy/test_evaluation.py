@@ -24,6 +24,7 @@ from demur.policy import evaluation as compiler
 from demur.policy.evaluation import (
     CompiledPolicy,
     Evaluation,
+    FoundCode,
     InvalidFact,
     combine_outcomes,
     verdict_floor,
@@ -106,7 +107,13 @@ def test_a_finding_alone_leaves_the_default() -> None:
         policy(RuleOutcome(Verdict.ALLOW, ())), [], [], seen("PII_DETECTED"), CORE
     )
 
-    assert got == Evaluation(Verdict.ESCALATE, ("PII_DETECTED",), (), defaulted=True)
+    assert got == Evaluation(
+        Verdict.ESCALATE,
+        ("PII_DETECTED",),
+        (),
+        defaulted=True,
+        found=(FoundCode("PII_DETECTED", "input"),),
+    )
 
 
 def test_effects_of_rules_are_merged_in_order_without_duplicates() -> None:
@@ -144,6 +151,7 @@ def test_effects_of_rules_are_merged_in_order_without_duplicates() -> None:
         missing=("m1", "m2", "m3"),
         obligations=tuple(Obligation),
         defaulted=False,
+        found=(FoundCode("PII_DETECTED", "input"),),
     )
 
 

@@ -48,7 +48,7 @@ def test_decisions_are_found_by_what_they_are() -> None:
         call("POST", f"/v1/decisions/{small}/labels", {"value": "good"})
         for query, found in {
             "verdict=ALLOW": [small],
-            "output=REFUSE_WITH_PATH": [large],
+            "output=NEED_CONTEXT": [large],
             "class=WORKFLOW_BLOCK": [large],
             "code=REFUND_OVER_ESCALATION_LIMIT": [large],
             "action=refund": [large, small],
