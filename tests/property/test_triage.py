@@ -21,6 +21,7 @@ from demur.triage.counts import (
     LEGACY,
     MAX_UNKNOWN_CODES,
     UNKNOWN,
+    UNMAPPED,
     CountKey,
     RefusalCounts,
     TriageOptions,
@@ -226,6 +227,32 @@ def test_any_split_into_batches_gives_the_same(log: bytes, size: int) -> None:
     parts = [scan_batch(batch, TEXT) for batch in batches]
 
     assert counted(merge_counts(parts)) == counted(scan_lines(log, TEXT))
+
+
+SOUNDS = st.sampled_from(
+    [
+        b"request 7 denied ",
+        b"REFUSED: too risky ",
+        b"not allowed ",
+        b"no call blocked ",
+        b"rejected",
+    ]
+)
+SPOKEN = st.lists(st.one_of(PARTS, SOUNDS), max_size=14).map(b"".join)
+
+
+@given(SPOKEN, st.sampled_from(["text", "json"]))
+def test_a_suggestion_is_no_counted_refusal(log: bytes, form: str) -> None:
+    """INVARIANT: a suggested line holds no refusal that triage counts."""
+    options = TriageOptions(format=form, suggest=True, samples=1)
+    counts = scan_lines(log, options)
+
+    plain = scan_lines(log, options._replace(suggest=False))
+    assert {key: n for key, n in counts.rows.items() if key.kind != UNMAPPED} == plain.rows
+    for (_, kind), [sample] in counts.samples.items():
+        if kind == UNMAPPED:
+            line = log[sample.offset :].split(b"\n")[0].decode("utf-8", "surrogateescape")
+            assert find_refusals(line, registry=CORE) == []
 
 
 @given(st.lists(st.integers(0, 3 * MAX_UNKNOWN_CODES), max_size=30))

@@ -6,16 +6,23 @@ import sys
 import time
 from argparse import Namespace
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import add_registry_option, parse_time
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import configured_registries
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
-from demur.errors import InputError, one_line
+from demur.errors import one_line
 from demur.gate.clock import system_clock
 from demur.triage.cluster import CLUSTERS, triage_on_cluster, write_parquet
-from demur.triage.counts import FORMATS, QUOTED, RefusalCounts, TriageOptions
+from demur.triage.counts import (
+    FORMATS,
+    QUOTED,
+    UNMAPPED,
+    LineSample,
+    RefusalCounts,
+    TriageOptions,
+)
 from demur.triage.inputs import follow_logs, plan_work
 from demur.triage.report import (
     GROUPINGS,
@@ -28,11 +35,13 @@ from demur.triage.report import (
     unknown_codes,
 )
 from demur.triage.run import ProgressBar, format_size, triage_logs
+from demur.triage.suggest import list_suggestions
 
 __all__ = ["configure_triage", "run_triage"]
 
 OVER_LIMIT = 3
 _LOCAL_ENGINE = "local"
+_SHOWN_SUGGESTIONS = 20
 _CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 
@@ -49,6 +58,7 @@ def configure_triage(add: Arguments) -> None:
     add("--until TIME", "ignore lines from this time on")
     add("--top N", "show only the largest groups", type=_parse_positive)
     add("--sample N", "show examples of each code", type=_parse_count, default=0)
+    add("--suggest", "also list lines that sound like a refusal and that no phrase maps")
     add("--format", "the format of the logs", choices=FORMATS, default="auto")
     add("--field PATH ...", "the message field of JSON lines, like `log.message`; repeatable")
     form = add.either()
@@ -77,8 +87,10 @@ def run_triage(args: Namespace) -> int:
     registry = default_registry(*registries)
     if args.engine != _LOCAL_ENGINE and (args.follow or args.jobs):
         option = "--follow" if args.follow else "--jobs"
-        raise InputError(f"`{option}` works on this machine only, not with `{args.engine}`")
+        raise UsageError(f"`{option}` works on this machine only, not with `{args.engine}`")
     limits = [TriageLimit.parse(text, registry) for text in args.fail_over]
+    if not args.suggest and any(limit.name == UNMAPPED for limit in limits):
+        raise UsageError("`unmapped` is not counted", help="add `--suggest`")
     options = _build_options(args, registries)
     counts = _follow(args, options, registry) if args.follow else _count_refusals(args, options)
     if not args.follow:
@@ -100,7 +112,7 @@ def _build_options(args: Namespace, registries: tuple[str, ...]) -> TriageOption
     until = None if args.until is None else parse_time(args.until, now)
     if since is not None and until is not None and until <= since:
         help_text = "--until is exclusive"
-        raise InputError("the period from --since to --until is empty", help=help_text)
+        raise UsageError("the period from --since to --until is empty", help=help_text)
     timed = not {"hour", "day"}.isdisjoint(args.by) or args.parquet is not None
     return TriageOptions(
         registries=registries,
@@ -111,6 +123,7 @@ def _build_options(args: Namespace, registries: tuple[str, ...]) -> TriageOption
         until=until,
         now=now,
         samples=args.sample,
+        suggest=args.suggest,
     )
 
 
@@ -187,14 +200,36 @@ def _format_tables(counts: RefusalCounts, args: Namespace, registry: Registry) -
                 "",
                 format_table([(code, str(n)) for code, n in others], (title, "number"), paint),
             ]
+    if args.suggest:
+        parts += _format_suggestions(counts, registry, args.top or _SHOWN_SUGGESTIONS, paint)
     shown = [
         (code, kind, f"{sample.file}:{sample.offset}", sample.text)
         for (code, kind), samples in counts.samples.items()
         for sample in samples
+        if kind != UNMAPPED
     ]
     if shown:
         parts += ["", format_table(shown, ("example of", "kind", "file:byte", "line"), paint)]
     return [*parts[parts[0] == "" :], ""] if parts else []
+
+
+def _format_suggestions(
+    counts: RefusalCounts, registry: Registry, top: int, paint: Paint
+) -> list[str]:
+    found = list_suggestions(counts, registry)
+    if not found:
+        return []
+    rows = [
+        (one.pattern, str(one.number), one.nearest or "-", _format_place(one.sample))
+        for one in found[:top]
+    ]
+    more = [f"and {len(found) - top} more"] if len(found) > top else []
+    head = ("sounds like a refusal", "number", "nearest code", "first at")
+    return ["", format_table(rows, head, paint), *more]
+
+
+def _format_place(sample: LineSample | None) -> str:
+    return "-" if sample is None else f"{sample.file}:{sample.offset}"
 
 
 def _count_noun(number: int, what: str) -> str:

@@ -18,7 +18,10 @@ CANONICAL = "canonical"
 LEGACY = "legacy"
 UNKNOWN = "unknown"
 QUOTED = "quoted"
-KINDS = (CANONICAL, LEGACY, UNKNOWN, QUOTED)
+UNMAPPED = "unmapped"
+KINDS = (CANONICAL, LEGACY, UNKNOWN, QUOTED, UNMAPPED)
+# Whoever writes the log can make up any number of these.
+_BOUNDED_KINDS = frozenset({UNKNOWN, UNMAPPED})
 OTHER = "_other"
 MAX_UNKNOWN_CODES = 1_000
 
@@ -26,8 +29,9 @@ MAX_UNKNOWN_CODES = 1_000
 class CountKey(NamedTuple):
     """The key of a count. `hour` is empty if times were not requested.
 
-    The kind is `unknown` for a well-formed code that is not registered, and `quoted` for a
-    refusal in a structured log that did not come from the guard itself.
+    The kind is `unknown` for a well-formed code that is not registered, `quoted` for a refusal in
+    a structured log that did not come from the guard itself, and `unmapped` for a line that only
+    sounds like a refusal: its `code` is the wording.
     """
 
     code: str
@@ -90,7 +94,7 @@ def merge_counts(parts: Iterable[RefusalCounts], *, samples: int = 1) -> Refusal
         samples={
             about: tuple(nsmallest(max(samples, 1), found))
             for about, found in sorted(examples.items())
-            if about[1] != UNKNOWN or kept is None or about[0] in kept
+            if about[1] not in _BOUNDED_KINDS or kept is None or about[0] in kept
         },
         size=sum(part.size for part in parts),
         files=sum(part.files for part in parts),
@@ -101,8 +105,8 @@ def merge_counts(parts: Iterable[RefusalCounts], *, samples: int = 1) -> Refusal
 
 
 def _kept_names(rows: Mapping[CountKey, int]) -> frozenset[str] | None:
-    """Return the unknown codes to keep by name; None to keep all."""
-    names = {key.code for key in rows if key.kind == UNKNOWN and key.code != OTHER}
+    """Return the unknown codes and wordings to keep by name; None to keep all."""
+    names = {key.code for key in rows if key.kind in _BOUNDED_KINDS and key.code != OTHER}
     if len(names) <= MAX_UNKNOWN_CODES:
         return None
     # Imported late, because it is slow to import and rarely needed.
@@ -119,7 +123,8 @@ def _prune_rows(rows: dict[CountKey, int], kept: frozenset[str] | None) -> dict[
         return rows
     pruned: dict[CountKey, int] = {}
     for key, number in rows.items():
-        under = key if (key.kind != UNKNOWN or key.code in kept) else key._replace(code=OTHER)
+        bounded = key.kind in _BOUNDED_KINDS and key.code not in kept
+        under = key._replace(code=OTHER) if bounded else key
         pruned[under] = pruned.get(under, 0) + number
     return pruned
 
@@ -134,7 +139,8 @@ class TriageOptions(NamedTuple):
     `registries`. `fields` are paths of the message in JSON lines: the first that holds a text
     counts; by default the usual names are tried. `timed` keeps the hour of each refusal, which
     is slower on logs full of them; `since` and `until` imply it. `now` completes times without
-    a year. `engine` forces a search engine; all give the same counts.
+    a year. `engine` forces a search engine; all give the same counts. `suggest` also counts lines
+    that sound like a refusal and that no code or phrase covers.
     """
 
     registries: tuple[str, ...] = ()
@@ -147,6 +153,7 @@ class TriageOptions(NamedTuple):
     samples: int = 0
     engine: str | None = None
     registry: Registry | None = None
+    suggest: bool = False
 
     @property
     def needs_time(self) -> bool:
@@ -221,7 +228,7 @@ class Tally:
 
     def wants_sample(self, code: str, kind: str) -> bool:
         """Return whether more samples of a code are needed."""
-        most = max(self._options.samples, kind == UNKNOWN)
+        most = max(self._options.samples, kind in _BOUNDED_KINDS)
         return most > 0 and len(self._samples.get((code, kind), ())) < most
 
     def to_counts(self, size: int) -> RefusalCounts:

@@ -18,7 +18,8 @@ from demur.codes.entry import is_code
 from demur.codes.refusal_line import FoundRefusal, find_refusals
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface, Verdict
-from demur.triage.counts import CANONICAL, LEGACY, QUOTED, UNKNOWN, TriageOptions
+from demur.triage.counts import CANONICAL, LEGACY, QUOTED, UNKNOWN, UNMAPPED, TriageOptions
+from demur.triage.suggest import find_unmapped
 
 
 class _CodeName(NamedTuple):
@@ -309,6 +310,18 @@ def read_event_refusals(
     surface = _known_surface(*(event.value_at(name) for name in _SURFACE_FIELDS))
     for code, kind in _message_refusals(message, reader):
         yield EventRefusal(code, QUOTED if foreign else kind, surface, moment)
+
+
+def read_unmapped(event: LogEvent, options: TriageOptions) -> Iterator[EventRefusal]:
+    """Yield the wordings in the message of an event that only sound like a refusal."""
+    message = _event_message(event, options)
+    if message is None or message.lstrip()[:1] == "{" or _is_foreign(event, options):
+        return
+    # As for refusals, only the first line up to an announcement of quoted text is the guard's.
+    announced = _FOREIGN_TEXT.search(message)
+    own = message if announced is None else message[: announced.start()]
+    for pattern in find_unmapped(_BREAK.split(own.lstrip("\r\n"), maxsplit=1)[0]):
+        yield EventRefusal(pattern, UNMAPPED, UNKNOWN, _event_time(event, options))
 
 
 def _is_foreign(event: LogEvent, options: TriageOptions) -> bool:

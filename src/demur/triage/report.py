@@ -13,7 +13,17 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass
 from demur.errors import InputError
 from demur.source.item import did_you_mean
-from demur.triage.counts import CANONICAL, KINDS, LEGACY, QUOTED, UNKNOWN, CountKey, RefusalCounts
+from demur.triage.counts import (
+    CANONICAL,
+    KINDS,
+    LEGACY,
+    QUOTED,
+    UNKNOWN,
+    UNMAPPED,
+    CountKey,
+    RefusalCounts,
+)
+from demur.triage.suggest import list_suggestions
 
 NO_CLASS = "none"
 
@@ -114,6 +124,7 @@ def counts_json(
 ) -> dict[str, Any]:
     """Return the counts as JSON values."""
     found = group_counts(counts, group_by, registry)
+    suggested = list_suggestions(counts, registry)
     return {
         "by": list(group_by),
         "total": counts.count_kinds(),
@@ -127,10 +138,16 @@ def counts_json(
         "unknown_codes": [
             {"code": code, "number": number} for code, number in unknown_codes(counts)[:top]
         ],
+        "unmapped": counts.count_kinds(UNMAPPED),
+        "suggestions": [
+            {**one._asdict(), "sample": one.sample and one.sample._asdict()}
+            for one in suggested[:top]
+        ],
         "samples": [
             {"code": code, "kind": kind, **sample._asdict()}
             for (code, kind), samples in sorted(counts.samples.items())
             for sample in samples
+            if kind != UNMAPPED
         ],
         "files": counts.files,
         "bytes": counts.size,

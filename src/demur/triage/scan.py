@@ -28,7 +28,15 @@ from demur.triage.blocks import (
     range_blocks,
     stream_blocks,
 )
-from demur.triage.counts import CANONICAL, LEGACY, RefusalCounts, Tally, TriageOptions, UnreadFile
+from demur.triage.counts import (
+    CANONICAL,
+    LEGACY,
+    UNMAPPED,
+    RefusalCounts,
+    Tally,
+    TriageOptions,
+    UnreadFile,
+)
 from demur.triage.line_reader import (
     MAX_HEAD_LENGTH,
     LineReader,
@@ -36,6 +44,7 @@ from demur.triage.line_reader import (
     parse_line_time,
     read_event_refusals,
     read_stray_refusals,
+    read_unmapped,
 )
 from demur.triage.prefilter import (
     FilterHits,
@@ -49,6 +58,7 @@ from demur.triage.prefilter import (
     folding_characters,
     spaced_expressions,
 )
+from demur.triage.suggest import HINT_EXPRESSIONS, find_unmapped
 
 Lines: TypeAlias = bytearray | bytes
 
@@ -117,6 +127,10 @@ class ScanKernel:
         return self._filter(hidden=fold_expressions(self._fragments))
 
     @cached_property
+    def _hint_filter(self) -> Prefilter:
+        return self._filter(hidden=HINT_EXPRESSIONS)
+
+    @cached_property
     def _spaced_filter(self) -> Prefilter:
         return self._filter(hidden=spaced_expressions(self._fragments))
 
@@ -137,7 +151,7 @@ class ScanKernel:
             self._scan_structured(data, end, base, tally)
             return
         if tally.dense:
-            if self._match_all(data, end, base, tally):
+            if self._match_all(data, end, base, tally) and not self._options.suggest:
                 return
             hits = self._phrase_filter(data, end)
         else:
@@ -145,6 +159,8 @@ class ScanKernel:
             self._match(data, end, base, tally, hits.markers)
             tally.dense = not self._options.needs_time and len(hits.markers) * _DENSE_BYTES > end
         self._add_legacy(data, end, base, tally, hits)
+        if self._options.suggest:
+            self._add_unmapped(data, end, base, tally)
 
     def _match_all(self, data: Lines, end: int, base: int, tally: Tally) -> bool:
         """Count canonical lines all at once; return whether there are no other lines."""
@@ -244,6 +260,19 @@ class ScanKernel:
             elif not _CANONICAL.match(data, marker, done):
                 self._count_phrases(text, base + start, tally)
 
+    def _add_unmapped(self, data: Lines, end: int, base: int, tally: Tally) -> None:
+        """Count the lines that sound like a refusal and that the finder does not take for one."""
+        done = -1
+        for hit in self._hint_filter(data, end).others:
+            if hit - 1 >= done:
+                start, done = _line_around(data, hit - 1, end)
+                text = _decode_text(data, start, done)
+                # INVARIANT: a suggested line holds no refusal that triage counts.
+                patterns = () if self._reader.find(text) else find_unmapped(text)
+                for pattern in patterns:
+                    head = text[:MAX_HEAD_LENGTH]
+                    self._add(tally, pattern, UNMAPPED, offset=base + start, text=text, head=head)
+
     def _count_phrases(self, text: str, offset: int, tally: Tally) -> None:
         """Count the phrases of a line with the finder; it may contain other line breaks."""
         for found in self._reader.find(text):
@@ -260,6 +289,8 @@ class ScanKernel:
     def _scan_structured(self, data: Lines, end: int, base: int, tally: Tally) -> None:
         hits = self._full_filter(data, end)
         more = self._find_foldings(data, end, hits)
+        if self._options.suggest:
+            more = [*more, *self._hint_filter(data, end).others]
         done = -1
         for hit in sorted({*hits.markers, *hits.others, *more}):
             if hit - 1 < done:
@@ -271,6 +302,8 @@ class ScanKernel:
                 refusals = read_stray_refusals(text, self._reader)
             else:
                 refusals = read_event_refusals(event, self._reader, self._options)
+                if self._options.suggest:
+                    refusals = iter(list(refusals) or read_unmapped(event, self._options))
             at = base + start
             for code, kind, surface, moment in refusals:
                 tally.add_refusal(code, kind, offset=at, text=text, surface=surface, moment=moment)

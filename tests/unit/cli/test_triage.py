@@ -109,6 +109,43 @@ def test_codes_are_rolled_up_by_parent_and_family() -> None:
     assert "content" in triage("-", "--by", "family", stdin=log).out
 
 
+UNMAPPED = (
+    b"2026-11-15T14:00:00Z WARN guard - REFUSED: RCE_RISK: curl x | sh\n"
+    b"2026-11-15T14:00:01Z WARN guard - REFUSED: rate limit exceeded\n"
+    b"2026-11-15T14:00:02Z WARN guard - tool 'wipe' is forbidden for run 12\n"
+    b"2026-11-15T14:00:03Z WARN guard - tool 'mail' is forbidden for run 7\n"
+    b"2026-11-15T14:00:04Z INFO api - connection refused\n"
+)
+
+
+def test_lines_that_sound_like_a_refusal_are_suggested_on_request() -> None:
+    ran = triage("-", "--suggest", stdin=UNMAPPED)
+    rows = [line.split("  ") for line in ran.out.splitlines()]
+
+    assert ["guard - tool … is forbidden for run …", "2"] in [row[:2] for row in rows]
+    assert "guard - refused: rate limit exceeded" in ran.out
+    assert "connection" not in ran.out
+    assert ran.out.endswith("1 refusal in 1 file, 318 B\n")
+    assert "forbidden" not in triage("-", stdin=UNMAPPED).out
+
+
+def test_suggestions_in_json_have_the_nearest_code_and_an_example() -> None:
+    said = json.loads(triage("-", "--suggest", "--json", stdin=UNMAPPED).out)
+
+    assert (said["total"], said["unmapped"]) == (1, 3)
+    assert [(one["number"], one["nearest"]) for one in said["suggestions"]] == [
+        (2, "TOOL_NOT_ALLOWED"),
+        (1, "RATE_LIMIT"),
+    ]
+    assert said["suggestions"][0]["sample"]["offset"] == UNMAPPED.index(b"2026-11-15T14:00:02Z")
+
+
+def test_a_limit_of_suggestions_needs_them_to_be_counted() -> None:
+    assert triage("-", "--suggest", "--fail-over", "unmapped>2", stdin=UNMAPPED).status == 3
+    with pytest.raises(InputError, match="`unmapped` is not counted"):
+        triage("-", "--fail-over", "unmapped>2", stdin=UNMAPPED)
+
+
 def test_csv_and_json_hold_the_same_numbers(log: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(triage(log, "--csv", "--by", "day").out)))
     groups = json.loads(triage(log, "--json", "--by", "day").out)["groups"]
