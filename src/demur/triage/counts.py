@@ -20,7 +20,7 @@ UNKNOWN = "unknown"
 QUOTED = "quoted"
 UNMAPPED = "unmapped"
 KINDS = (CANONICAL, LEGACY, UNKNOWN, QUOTED, UNMAPPED)
-# Whoever writes the log can make up any number of these.
+# A log can hold any number of these.
 _BOUNDED_KINDS = frozenset({UNKNOWN, UNMAPPED})
 OTHER = "_other"
 MAX_UNKNOWN_CODES = 1_000
