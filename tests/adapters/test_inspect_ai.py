@@ -1,3 +1,4 @@
+import gc
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +43,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The 'initial' parameter is deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Unclosed <MemoryObjectReceiveStream:ResourceWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def collect_open_streams() -> Iterator[None]:
+    """Collect the stream that Inspect leaves open, where its warning is expected."""
+    yield
+    gc.collect()
+
 
 DECLINES = "I'm sorry, but I can't help with that."
 ANSWERS = "The capital of France is Paris."
