@@ -36,7 +36,7 @@ and, where they help, `where` and `help`:
 ```
 
 A decision that could not be stored was not made: that is a `503`, and the call can be repeated
-with the same `request_id`.
+with the same `request_id`. Errors after the first event of a stream are its last event, `problem`.
 
 ## Keys and roles
 
@@ -45,7 +45,7 @@ of them. A key of one tenant sees no decision of another: such a decision is a `
 loopback address demur admits calls without a key, with every role but `admin`, as long as no
 key was ever created and the settings name no other host."""
 _ROLE_MEANINGS = {
-    Role.DECIDE: "decide, run guards, normalise, detect, word refusals",
+    Role.DECIDE: "decide, enforce, run guards, normalise, detect, word refusals",
     Role.READ: "read decisions, statistics, codes and metrics",
     Role.LABEL: "label decisions and report outcomes",
     Role.ADMIN: "all of these, and create and revoke keys",
@@ -93,7 +93,9 @@ def _render_route(route: ApiRoute) -> str:
         parts.append(markdown_table(("Parameter", "Meaning"), rows))
     if route.takes is not None:
         parts.append(_describe_body(route))
-    if route.example is not None:
+    if isinstance(route.example, str):
+        parts.append(f"```\n{route.example.rstrip()}\n```")
+    elif route.example is not None:
         parts.append(f"```json\n{json.dumps(route.example, indent=2)}\n```")
     gives = markdown_code(route.media_type)
     if isinstance(route.gives, type):

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from demur.gate.config import Config, load_config
+from demur.gate.guard_settings import GuardSettings, ToolSettings
 from demur.memory.recall import MemorySettings
 from demur.service.settings import ServiceSettings
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/settings.md").read_text(encoding="utf-8")
 FILE, REST = PAGE.split("### `[memory]`")
-MEMORY, SERVICE = REST.split("### `[service]`")
+MEMORY, REST = REST.split("### `[guards]`")
+GUARDS, REST = REST.split("### `[guards.tools.NAME]`")
+TOOLS, SERVICE = REST.split("### `[service]`")
 
 
 def rows(text: str) -> dict[str, str]:
@@ -24,7 +27,19 @@ def rows(text: str) -> dict[str, str]:
 def test_every_setting_is_on_the_page_and_no_other() -> None:
     assert tuple(rows(FILE)) == Config.__struct_fields__
     assert tuple(rows(MEMORY)) == MemorySettings.__struct_fields__
+    assert tuple(rows(GUARDS)) == GuardSettings.__struct_fields__
+    assert tuple(rows(TOOLS)) == ToolSettings.__struct_fields__
     assert tuple(rows(SERVICE)) == ServiceSettings.__struct_fields__
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"), [(GUARDS, GuardSettings()), (TOOLS, ToolSettings())], ids=str
+)
+def test_every_default_of_guards_is_true(text: str, settings: GuardSettings | ToolSettings) -> None:
+    for name, default in rows(text).items():
+        value = getattr(settings, name)
+        shown = "none" if value is None else f"`{json.dumps(value)}`"
+        assert default == shown, name
 
 
 @pytest.mark.parametrize("name", ServiceSettings.__struct_fields__)
@@ -46,13 +61,15 @@ def test_every_plain_default_is_true(name: str) -> None:
     elif told.startswith("`"):
         assert json.loads(told.strip("`")) == (list(value) if value == () else value)
     else:
-        assert told in {"none", "on", "the policy's"}
-        assert value is None or isinstance(value, MemorySettings)
+        assert told in {"none", "on", "the policy's", "the built-in guards"}
+        assert value is None or isinstance(value, MemorySettings | GuardSettings)
 
 
 def test_the_example_can_be_used(tmp_path: Path) -> None:
-    [text] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    guards, memory = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     path = tmp_path / "demur.toml"
-    path.write_text(text, encoding="utf-8")
-
+    path.write_text(memory, encoding="utf-8")
     assert load_config(path).memory == MemorySettings(block=0.97, lift=True)
+
+    path.write_text(guards, encoding="utf-8")
+    assert load_config(path).guards.commands == {"run_job": "script"}

@@ -7,7 +7,12 @@ from demur.source.lazy import lazy_names
 if TYPE_CHECKING:
     from demur.enforce.context import Call, CallContext, Step, Steps, adrive, drive
     from demur.enforce.describe import DescribeCall, describe_call, extract_texts, to_json_value
-    from demur.enforce.enforcer import Enforcer, open_enforcer, read_agent_policy
+    from demur.enforce.enforcer import (
+        Enforcer,
+        build_enforcer,
+        open_enforcer,
+        read_agent_policy,
+    )
     from demur.enforce.generation import (
         AsyncSafeStream,
         GenerateOptions,
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     )
     from demur.enforce.streams import AnswerStream
     from demur.gate.config import Config
+    from demur.gate.guard_settings import GuardSettings, ToolSettings
     from demur.gate.monitor import GuardrailMonitor
     from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
     from demur.gate.rate import RateGuard, open_limiter
@@ -47,6 +53,7 @@ __all__ = [
     "GenerateOptions",
     "GrantFor",
     "GuardPipeline",
+    "GuardSettings",
     "GuardStep",
     "GuardedAnswer",
     "GuardrailMonitor",
@@ -56,10 +63,12 @@ __all__ = [
     "SafeStream",
     "Step",
     "Steps",
+    "ToolSettings",
     "acollect_grants",
     "adrive",
     "asafe_generate",
     "asafe_stream",
+    "build_enforcer",
     "collect_grants",
     "describe_call",
     "drive",
@@ -78,9 +87,10 @@ _HOMES = {
     "demur.gate.rate": "RateGuard open_limiter",
     "demur.gate.pipeline": "GuardPipeline GuardStep standard_pipeline",
     "demur.gate.config": "Config",
+    "demur.gate.guard_settings": "GuardSettings ToolSettings",
     "demur.enforce.context": "Call CallContext Step Steps adrive drive",
     "demur.enforce.describe": "DescribeCall describe_call extract_texts to_json_value",
-    "demur.enforce.enforcer": "Enforcer open_enforcer read_agent_policy",
+    "demur.enforce.enforcer": "Enforcer build_enforcer open_enforcer read_agent_policy",
     "demur.enforce.generation": (
         "AsyncSafeStream GenerateOptions SafeStream asafe_generate asafe_stream "
         "safe_generate safe_stream"
