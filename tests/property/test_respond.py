@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.property_runs import examples
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass, Surface, Verdict
@@ -26,6 +27,7 @@ from demur.model.record import (
 from demur.model.refusal import Refusal
 from demur.respond.case import make_case
 from demur.respond.graceful import compose, render, view
+from demur.respond.template import find_text_problem
 from demur.respond.template_file import builtin_templates
 from demur.respond.words import select_template
 
@@ -265,3 +267,85 @@ def test_operators_see_everything(code: str, surface: Surface, mark: str) -> Non
     assert seen_in(json.dumps(view(record, "operator")), mark) == planted
     assert seen_in(render(record, audience="operator"), mark) == planted
     assert len(planted) > 60
+
+
+# Values that no sentence can hold, of every kind that evidence may have.
+ODD = [
+    *(
+        "",
+        " ",
+        "\n",
+        "/",
+        "~",
+        "//",
+        "/..",
+        "/ /",
+        "./.",
+        "C:/",
+        "a",
+        "7",
+        "42",
+        "é",
+        "_",
+        "-",
+        "...",
+    ),
+    *(
+        "'",
+        '"',
+        "``",
+        "( ",
+        "(ab",
+        "ab)",
+        "ab,",
+        "ab -",
+        "& co",
+        "%%",
+        "ab  ,cd",
+        "ab ' cd",
+        "ab.cd.",
+    ),
+    *("<b>x</b>", "[x](y)", "{persona}", "a\u202eb", "http://x.example", "1234567", "x" * 5000),
+    *(None, True, [], {}, float("nan"), ["ab"], {"name": "ab"}),
+]
+SLOTS = [
+    (locale, template.codes[0], name)
+    for locale, book in builtin_templates().by_locale.items()
+    for template in book.templates.values()
+    for name in template.slots
+    # Slots that all templates share need one of them.
+    if template.codes and (name not in book.slots or template.id in {"privacy", "jailbreak"})
+]
+NUMBERS_AS_TEXT = ("7", "42", "1234567")
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_a_value_that_would_break_a_sentence_counts_as_none(odd: Any) -> None:
+    """INVARIANT: a slot holds text that a sentence can hold, or else its default."""
+    evidence_value = None if odd != odd else odd  # noqa: PLR0124 - NaN is no JSON
+    for locale, code, name in SLOTS:
+        if name == "retry_after" and odd in NUMBERS_AS_TEXT:
+            continue
+        usual = compose(Refusal.from_code(code), locale=locale)
+        told = Refusal.from_code(code, evidence={name: evidence_value})
+
+        assert compose(Refusal.from_code(code), locale=locale, slots={name: odd}).text == usual.text
+        assert compose(told, locale=locale).text == usual.text
+        assert "/ " not in usual.text
+
+
+@settings(max_examples=examples(400))
+@given(st.sampled_from(SLOTS), hostile | st.text(max_size=12))
+def test_a_value_of_any_kind_leaves_every_part_whole(
+    place: tuple[str, str, str], value: str
+) -> None:
+    locale, code, name = place
+    words = compose(Refusal.from_code(code), locale=locale, slots={name: value})
+
+    for part in ("acknowledgment", "engagement"):
+        assert find_text_problem(part, getattr(words, part)) is None
+    for part in ("boundary", "reason"):
+        stop = builtin_templates().by_locale[locale].phrases["stop"]
+        assert find_text_problem(part, getattr(words, part).removesuffix(stop)) is None
+    assert "  " not in words.text
+    assert len(words.text.splitlines()) == len(compose(Refusal.from_code(code)).text.splitlines())

@@ -130,6 +130,7 @@ def fill_slot(
 ) -> str | None:
     """Return the text for a slot, or None if neither the caller nor evidence has a usable one."""
     from_evidence = None if slot.evidence is None else evidence.get(slot.evidence)
+    # INVARIANT: a slot holds text that a sentence can hold, or else its default.
     candidates = (_fit_value(slot.kind, value, phrases) for value in (given, from_evidence))
     return next((text for text in candidates if text is not None), None)
 

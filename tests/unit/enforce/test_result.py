@@ -5,7 +5,7 @@ import pickle
 from typing import Any
 
 import pytest
-from support.gates import CORE, finding, opened, refund
+from support.gates import CORE, cleanup, finding, opened, refund
 
 from demur.codes.vocabulary import Obligation, Surface
 from demur.emit.envelope import from_envelope
@@ -21,7 +21,8 @@ from demur.enforce.result import (
     refusal_text,
 )
 from demur.model.finding import Action, Finding
-from demur.model.refusal import Refusal
+from demur.model.refusal import Refusal, RefusalSource
+from demur.policy.loader import parse_policy
 from demur.respond.lint import lint_refusal
 
 HARD = build_result(
@@ -210,3 +211,65 @@ def test_a_person_in_danger_gets_crisis_lines_whatever_else_is_refused(code: str
 def test_lines_can_stand_below_an_answer() -> None:
     assert append_resources("Hello.", []) == "Hello."
     assert append_resources("Hello.", ["a line"]) == "Hello.\n\n- a line"
+
+
+UNOFFERED = [
+    *("DESTRUCTIVE_ACTION", "SECRET_LEAK", "PII_DETECTED", "CONTENT_ADVICE"),
+    *("DETAIL_EXCEEDS_NEED", "RISK_REDUCIBLE"),
+]
+
+
+@pytest.mark.parametrize("code", UNOFFERED)
+def test_limits_that_nobody_offered_are_not_to_be_accepted(code: str) -> None:
+    result = build_result(Surface.TOOL_CALL, [finding(code)], None, registry=CORE)
+
+    assert result.envelope["advice"] == "change_request"
+    assert "ccept" not in result.model_message
+    assert from_envelope(result.envelope) == result.refusal
+
+
+def test_limits_of_a_policy_are_named_to_every_reader() -> None:
+    with opened() as gate:
+        record = gate.decide(cleanup())
+    result = build_result(Surface.TOOL_CALL, [], record, registry=CORE)
+
+    assert record.next_step == result.envelope["advice"] == "accept_constraints"
+    assert "Accept dry_run and send it again" in result.model_message
+    assert "a dry run first" in result.user_text
+    assert from_envelope(result.envelope) == result.refusal
+
+
+def test_a_finding_leads_before_the_code_of_a_default_that_escalates() -> None:
+    policy = parse_policy(
+        "{schema_version: policy.v1, policy_id: p, policy_version: 1.0.0, rules: []}"
+    )
+    found = finding("SECRET_LEAK", detail="holds a key", evidence={"kind": "API key"})
+    with opened(policy) as gate:
+        record = gate.decide({"action": {"type": "act"}}, findings=[found])
+    result = build_result(Surface.TOOL_CALL, [found], record, registry=CORE)
+
+    assert "NO_MATCH_DEFAULT_ESCALATE" in record.reason_codes
+    assert result.line == "REFUSED: SECRET_LEAK: holds a key"
+    assert result.envelope["refusal_class"] == record.refusal_class == "WORKFLOW_BLOCK"
+    assert "with the API key in it" in result.user_text
+    assert from_envelope(result.envelope) == result.refusal
+
+
+def test_an_approval_does_not_stand_in_for_a_guard_that_failed() -> None:
+    findings = [finding("UNAPPROVED_DESTRUCTION"), finding("GUARDRAIL_UNAVAILABLE")]
+    result = build_result(Surface.TOOL_CALL, findings, None, registry=CORE)
+
+    assert result.is_undecided
+    assert not result.needs_approval
+
+
+def test_an_answer_of_another_model_is_not_recommended_if_it_is_refused() -> None:
+    source = RefusalSource(name="acme", served_by="small-model")
+    said = Refusal.from_code("MODEL_DECLINED", "no", source=source, registry=CORE)
+    result = build_result(
+        Surface.MODEL, [finding("MODEL_DECLINED")], None, registry=CORE, native_refusal=said
+    )
+
+    assert result.next_step is not None
+    assert result.next_step.advice == result.envelope["advice"] == "change_request"
+    assert "Go on" not in result.model_message

@@ -315,3 +315,39 @@ def test_the_default_registry_is_used_if_none_is_passed(
     monkeypatch.delenv("DEMUR_REGISTRY", raising=False)
 
     assert next_step(Refusal.from_code("RATE_LIMIT")).retry
+
+
+@pytest.mark.parametrize(
+    ("advice", "evidence", "sentence"),
+    [
+        (Advice.ACCEPT_CONSTRAINTS, {"constraints": ["≤ 5 files"]}, "Accept ≤ 5 files and send"),
+        (
+            Advice.ACCEPT_CONSTRAINTS,
+            {"constraints": ["dry_run", "a; b"]},
+            "Accept dry_run and 1 more",
+        ),
+        (
+            Advice.ACCEPT_CONSTRAINTS,
+            {"constraints": ["a; b"]},
+            "Accept the limits that its evidence",
+        ),
+        (Advice.ACCEPT_CONSTRAINTS, {}, "Ask for something else"),
+        (Advice.PROVIDE_CONTEXT, {}, "Ask the user for the details that it lacks"),
+        (
+            Advice.PROVIDE_CONTEXT,
+            {"missing": ["scope"]},
+            "Supply a grant of scope and send it again",
+        ),
+        (Advice.REQUEST_APPROVAL, {"missing": ["approval"]}, "Have it approved by someone who may"),
+        (
+            Advice.REQUEST_APPROVAL,
+            {"missing": ["approval", "evidence.order_id"]},
+            "Have it approved by someone who may decide it and send it again, with evidence.order_",
+        ),
+        (Advice.ESCALATE_OPERATOR, {}, "Do not send it again, and tell the user"),
+    ],
+)
+def test_the_sentence_can_be_obeyed(
+    advice: Advice, evidence: dict[str, Any], sentence: str
+) -> None:
+    assert after(refused(advice, evidence=evidence)).sentence.startswith(sentence)

@@ -262,3 +262,45 @@ def test_an_envelope_of_any_size_is_read_without_what_makes_it_large(evidence: A
 )
 def test_a_malformed_envelope_is_none(changed: dict[str, Any]) -> None:
     assert refusal_from_envelope(envelope(**changed)) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "evidence", "advice"),
+    [
+        ("SECRET_LEAK", {}, Advice.CHANGE_REQUEST),
+        ("SECRET_LEAK", {"constraints": []}, Advice.CHANGE_REQUEST),
+        ("SECRET_LEAK", {"constraints": [" ", 7]}, Advice.CHANGE_REQUEST),
+        ("SECRET_LEAK", {"constraints": ["redact"]}, Advice.ACCEPT_CONSTRAINTS),
+        ("CONTENT_CYBER", {"constraints": ["redact"]}, CORE["CONTENT_CYBER"].advice),
+    ],
+)
+def test_constraints_are_to_be_accepted_only_if_they_are_named(
+    code: str, evidence: dict[str, Any], advice: Advice
+) -> None:
+    assert Refusal.from_code(code, evidence=evidence).advice is advice
+
+
+@pytest.mark.parametrize(
+    ("code", "claims", "advice"),
+    [
+        ("SECRET_LEAK", {"advice": "accept_constraints"}, "change_request"),
+        ("SECRET_LEAK", {"advice": "retry_later"}, "change_request"),
+        ("RATE_LIMIT", {"advice": "change_request"}, "retry_later"),
+        ("RATE_LIMIT", {"advice": "escalate_operator"}, "escalate_operator"),
+        ("RCE_RISK", {"advice": "escalate_operator"}, "do_not_retry"),
+        ("SECRET_LEAK", {"advice": "reset_context"}, "change_request"),
+        (
+            "SECRET_LEAK",
+            {"advice": "reset_context", "refusal_class": "HARD_BLOCK"},
+            "reset_context",
+        ),
+    ],
+)
+def test_an_envelope_keeps_only_advice_that_a_decision_can_have(
+    code: str, claims: dict[str, str], advice: str
+) -> None:
+    envelope = {**msgspec.to_builtins(Refusal.from_code(code, registry=CORE)), **claims}
+    read = refusal_from_envelope(envelope)
+
+    assert read is not None
+    assert read.advice == advice

@@ -181,3 +181,17 @@ def test_a_record_comes_back_with_its_personal_part() -> None:
 def test_an_unsupported_source_is_an_error(value: dict[str, object], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         parse_compose_source(value)
+
+
+def test_a_refusal_that_names_limits_offers_them() -> None:
+    case = make_case(Refusal.from_code("DESTRUCTIVE_ACTION", evidence={"constraints": ["dry_run"]}))
+
+    assert (case.next_step, case.constraints) == (Advice.ACCEPT_CONSTRAINTS, ("dry_run",))
+
+
+def test_the_leading_code_of_a_decision_speaks() -> None:
+    codes = ["NO_MATCH_DEFAULT_ESCALATE", "SECRET_LEAK"]
+    decided = make_decision("ESCALATE", codes, fallback_codes=codes[:1])
+
+    assert make_case(decided).code == "SECRET_LEAK"
+    assert make_case(decided).group.refusal_class is RefusalClass.WORKFLOW_BLOCK

@@ -414,3 +414,37 @@ def test_branches_read_well(locale: str) -> None:
 
         assert complaints(held, locale, persona="Milo") == []
         assert complaints(Refusal.from_code(entry.code), locale, slots=SLOTS[locale]) == []
+
+
+@pytest.mark.parametrize("locale", BUILTIN_LOCALES)
+def test_a_user_who_asks_to_drop_all_instructions_is_answered_as_a_user(locale: str) -> None:
+    direct = Refusal.from_code("CONTEXT_INJECTION", surface="input")
+    within = Refusal.from_code("CONTEXT_INJECTION", surface="tool_result")
+
+    words = compose(direct, locale=locale)
+    assert set(words.parts) & set(compose(within, locale=locale).parts) == set()
+    assert not lint_refusal(words.text, direct, locale).problems
+    named = compose(direct, locale=locale, persona="Aria")
+    assert "Aria" in named.acknowledgment
+    assert named.parts[1:] == words.parts[1:]
+
+
+@pytest.mark.parametrize("locale", BUILTIN_LOCALES)
+@pytest.mark.parametrize("target", ["/", "~", "/*", "", "x"])
+def test_a_target_that_is_no_path_is_not_named(locale: str, target: str) -> None:
+    for code in ("DESTRUCTIVE_ACTION", "UNAPPROVED_DESTRUCTION", "IRRECOVERABLE_DESTRUCTION"):
+        plain = render(Refusal.from_code(code), locale=locale)
+        assert render(Refusal.from_code(code, evidence={"target": target}), locale=locale) == plain
+
+
+@pytest.mark.parametrize(
+    ("code", "key", "value", "said"),
+    [
+        ("CONTENT_ADVICE", "field", "lawyer", "knows the whole picture (lawyer)."),
+        ("APPROVAL_REQUIRED", "approver", "finance lead", "has agreed (finance lead), because"),
+    ],
+)
+def test_a_role_stands_in_brackets_because_its_article_is_not_known(
+    code: str, key: str, value: str, said: str
+) -> None:
+    assert said in render(Refusal.from_code(code, evidence={key: value}))
