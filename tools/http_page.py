@@ -93,10 +93,10 @@ def _render_route(route: ApiRoute) -> str:
         parts.append(markdown_table(("Parameter", "Meaning"), rows))
     if route.takes is not None:
         parts.append(_describe_body(route))
-    if isinstance(route.example, str):
-        parts.append(f"```\n{route.example.rstrip()}\n```")
-    elif route.example is not None:
-        parts.append(f"```json\n{json.dumps(route.example, indent=2)}\n```")
+    if route.example is not None:
+        is_text = isinstance(route.example, str)
+        example = route.example.rstrip() if is_text else json.dumps(route.example, indent=2)
+        parts.append(f"```json\n{example}\n```")
     gives = markdown_code(route.media_type)
     if isinstance(route.gives, type):
         gives = "a record" if route.gives is DecisionRecord else _describe_type(route.gives)
@@ -115,6 +115,9 @@ def _describe_body(route: ApiRoute) -> str:
         return f"Takes {_describe_type(route.takes)}"
     types = ", ".join(map(markdown_code, route.body_types))
     description = route.takes["description"]
+    lines = [f"- {markdown_code(one.__name__)}: {_describe_type(one)}" for one in route.lines]
+    if lines:
+        return "\n".join([f"Takes {types}: {description}", "", *lines])
     return f"{description} Its type is {types}." if route.log else f"Takes {types}: {description}"
 
 

@@ -17,6 +17,13 @@ from demur.service.calls import ApiRoute
 from demur.service.routes import ROUTES, build_openapi
 from demur.service.settings import ServiceSettings
 
+
+@schemathesis.serializer("application/x-ndjson")
+def serialize_lines(_: Any, value: Any) -> bytes:
+    """Return a body of JSON lines."""
+    return value if isinstance(value, bytes) else str(value).encode(errors="replace")
+
+
 DOCUMENT = build_openapi(ROUTES)
 for methods in DOCUMENT["paths"].values():
     for operation in methods.values():

@@ -155,9 +155,9 @@ class ApiRoute(NamedTuple):
 
     `role` None means that no key is needed. `log` says that the body is a log, which may be
     larger than other bodies. `stream` says that the body is JSON lines, which are answered by
-    server-sent events as they come. `all_tenants` says that the route needs a key for all tenants.
-    `success` is the status of an answer, `example` a valid body, and `path_schemas` are the
-    schemas of the path's parameters.
+    server-sent events as they come, and `lines` are the types of both. `all_tenants` says that
+    the route needs a key for all tenants. `success` is the status of an answer, `example` a
+    valid body, and `path_schemas` are the schemas of the path's parameters.
     """
 
     method: str
@@ -173,6 +173,7 @@ class ApiRoute(NamedTuple):
     media_type: str = _JSON
     log: bool = False
     stream: bool = False
+    lines: tuple[type[Any], ...] = ()
     all_tenants: bool = False
     success: int = 200
     example: Any = None

@@ -55,7 +55,7 @@ def build_openapi(routes: Sequence[ApiRoute]) -> dict[str, Any]:
     kinds = [
         kind
         for route in routes
-        for kind in (route.takes, route.gives)
+        for kind in (route.takes, route.gives, *route.lines)
         if isinstance(kind, type) and kind is not DecisionRecord
     ]
     schemas = _component_schemas(dict.fromkeys(kinds))

@@ -355,9 +355,18 @@ async def enforce_compaction(call: ApiCall) -> ApiAnswer:
         "type": "string",
         "description": "JSON lines: first an `EnforceStream`, then an `AnswerChunk` a line.",
     },
-    gives={"type": "string"},
+    gives={
+        "type": "object",
+        "description": "An event: an `AnswerChunk`, and at the end an `Enforced` or a `Problem`.",
+        "required": ["event", "data"],
+        "properties": {
+            "event": {"enum": ["text", "result", "problem"]},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+        },
+    },
     media_type=_EVENT_STREAM,
     stream=True,
+    lines=(EnforceStream, AnswerChunk, Enforced),
     example='{"prompt": "How do I reset it?"}\n{"text": "Open the settings "}\n{"text": "…"}\n',
 )
 async def stream_answer(call: ApiCall) -> ApiAnswer:
