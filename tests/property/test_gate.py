@@ -154,6 +154,12 @@ def test_an_error_refuses(error: Exception, request: dict[str, Any]) -> None:
 # The operator
 
 
+SIGNAL_NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True).map(lambda n: f"s_{n}")
+SIGNAL_VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.dictionaries(SIGNAL_NAMES, inner, max_size=3),
+    max_leaves=5,
+)
 NAMES = st.sampled_from(["acme", "globex", "Zoë", " "])
 
 
@@ -211,7 +217,12 @@ def leaking(draw: st.DrawFn) -> tuple[str, dict[str, Any], list[Finding], dict[s
     request["action"]["intent"] = draw(st.sampled_from([secret, f"use {secret}", "nothing"]))
     request["action"]["target"] = {"resource_id": draw(st.sampled_from([secret, "o1"]))}
     seen = [finding("SCOPE_MISSING", detail=f"saw {secret}", evidence={"x": draw(anything)})]
-    return secret, request, seen, {"model": draw(anything)}
+    signals = st.recursive(
+        st.sampled_from([secret, f"a{secret}b", "plain", 5, None]),
+        lambda inner: st.dictionaries(st.sampled_from(["note", "list"]), inner, max_size=2),
+        max_leaves=4,
+    )
+    return secret, request, seen, {"model": draw(signals)}
 
 
 def holds(value: Any, text: str) -> bool:
@@ -270,7 +281,7 @@ def test_the_same_clock_randomness_and_request_give_the_same_bytes(
 
 
 @MANY
-@given(any_requests(), FINDINGS, st.dictionaries(TEXTS, JSON, max_size=2))
+@given(any_requests(), FINDINGS, st.dictionaries(SIGNAL_NAMES, SIGNAL_VALUES, max_size=2))
 def test_both_halves_of_every_record_are_canonical(
     request: dict[str, Any], findings: list[Finding], signals: dict[str, Any]
 ) -> None:

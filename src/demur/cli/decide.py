@@ -171,7 +171,7 @@ def parse_signals(texts: Sequence[str]) -> dict[str, Any]:
                 f"`{text}` is no signal", help="write NAME=VALUE, like fraud_score=0.2"
             )
         *groups, last = name.split(".")
-        inner = signals
+        inner: Any = signals
         for group in groups:
             inner = inner.setdefault(group, {}) if isinstance(inner, dict) else inner
         if not isinstance(inner, dict) or last in inner:
@@ -341,7 +341,7 @@ def run_learn(args: Namespace) -> int:
         print(json.dumps(fields, indent=2))
     else:
         print(f"learned: {one_line(_describe_experience(experience))}")
-        print(f"  {_describe_effect(experience, config)}")
+        print(f"  {gate.describe_effect(experience)}")
         print(f"  memory {experience.memory_id}; `demur forget` deletes it")
     return 0
 
@@ -359,23 +359,6 @@ def _describe_experience(experience: ExperienceRow) -> str:
     until = "" if expiry is None else f", until {expiry[:10]}"
     what = f"{experience.outcome} of {experience.action_type}"
     return f"{what}{severity}, tenant {experience.tenant}{until}"
-
-
-def _describe_effect(experience: ExperienceRow, config: Config) -> str:
-    """Return the effect of the outcome on later requests under the current settings."""
-    memory = config.memory
-    if memory is None:
-        return "memory is off in the settings, so this has no effect"
-    if experience.outcome == ActionOutcome.SUCCESS:
-        if memory.lift:
-            return f"escalated requests are allowed from similarity {memory.allow}"
-        return "stored without effect; set `lift` under [memory] to let it lift escalations"
-    if experience.severity < memory.block_severity:
-        return f"similar requests escalate from similarity {memory.escalate}"
-    return (
-        f"similar requests are denied from similarity {memory.block}, "
-        f"and escalate from {memory.escalate}"
-    )
 
 
 def configure_forget(add: Arguments) -> None:

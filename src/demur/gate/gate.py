@@ -38,7 +38,13 @@ from demur.gate.inputs import (
     prepare_request,
     require_record,
 )
-from demur.gate.memory import DEFAULT_SEVERITY, TenantMemories, build_experience, build_label
+from demur.gate.memory import (
+    DEFAULT_SEVERITY,
+    TenantMemories,
+    build_experience,
+    build_label,
+    describe_effect,
+)
 from demur.gate.record import Basis, Recorder
 from demur.gate.redaction import DEFAULT_PROFILE, RedactionProfile, check_profile
 from demur.grants import KeyRing
@@ -59,6 +65,8 @@ Sink = Callable[[DecisionRecord], None]
 _log = logging.getLogger("demur")
 
 MAX_ATTEMPTS = 3
+# Failures count wherever there is a store; successes lift nothing.
+DEFAULT_MEMORY = MemorySettings()
 _SALT_BYTES = 16
 
 
@@ -75,6 +83,9 @@ class Gate:
     Safe to share between threads and tasks. Without a store, decisions are
     returned but cannot be proved later. The operator's choices (`mode`, `redaction`,
     `memory`, the tenant of a call) cannot be changed from inside a request.
+
+    With a store, requests that resemble a failure are escalated or denied; `memory=None` turns
+    that off.
     """
 
     def __init__(
@@ -85,7 +96,7 @@ class Gate:
         registry: Registry | None = None,
         mode: Mode | None = None,
         redaction: RedactionProfile = DEFAULT_PROFILE,
-        memory: MemorySettings | None = None,
+        memory: MemorySettings | None = DEFAULT_MEMORY,
         projection: Projection | None = None,
         keys: KeyRing | None = None,
         revoked: Collection[str] = (),
@@ -276,6 +287,9 @@ class Gate:
     ) -> ExperienceRow:
         """Store the outcome of a decision as an experience that later requests are compared with.
 
+        If memory is off, the outcome cannot matter and a warning is logged. `describe_effect` says
+        what an outcome does; a success does nothing unless `lift` is on.
+
         Raises:
             InputError: There is no such decision, it was erased, or the label cannot be used.
             StorageError: It could not be stored.
@@ -294,7 +308,14 @@ class Gate:
         store.add_experience(experience, build_label(experience, reviewer))
         if self._memories is not None:
             self._memories.invalidate(record.tenant)
+        if self._engine.memory is None:
+            effect = self.describe_effect(experience)
+            _log.warning("outcome of decision %s: %s", record.decision_id, effect)
         return experience
+
+    def describe_effect(self, experience: ExperienceRow) -> str:
+        """Return in words what an experience does to later requests by this gate's settings."""
+        return describe_effect(experience, self._engine.memory)
 
     def forget(self, memory_ids: Collection[str], *, tenant: str = DEFAULT_TENANT) -> int:
         """Delete experiences and return how many; the labels they came from stay.

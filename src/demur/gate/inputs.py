@@ -179,7 +179,7 @@ def prepare_request(
             registry[finding.code]
         if inputs.signals and redacted.texts:
             changed = _changed_signals(inputs.signals, redacted.texts)
-            redacted = redacted._replace(removed=(*redacted.removed, *changed))
+            redacted = redacted._replace(removed=tuple(sorted({*redacted.removed, *changed})))
     name = _resolve_tenant(checked, tenant)
     return PreparedRequest(checked, name, inputs, redacted, _FIRST_ATTEMPT, now)
 
@@ -302,10 +302,12 @@ def _walk_signals(signals: Mapping[str, Any], path: str) -> Iterator[tuple[str, 
 
 
 def _changed_signals(signals: Mapping[str, Any], texts: frozenset[str]) -> Iterator[str]:
-    """Yield the paths of signals that redaction changes."""
-    for path, _, value in _walk_signals(signals, "signals"):
-        if not isinstance(value, Mapping) and scrub_texts(value, texts) != value:
-            yield path
+    """Yield the paths of signals that redaction changes; for a changed name, that of its group."""
+    for path, name, value in _walk_signals(signals, "signals"):
+        if scrub_texts(name, texts) != name:
+            yield scrub_texts(path.removesuffix(f".{name}"), texts)
+        elif not isinstance(value, Mapping) and scrub_texts(value, texts) != value:
+            yield scrub_texts(path, texts)
 
 
 def require_record(

@@ -13,6 +13,7 @@ from demur.gate.clock import format_timestamp
 from demur.memory.experience import ActionOutcome, Experience
 from demur.memory.index import MemoryIndex
 from demur.memory.projection import Projection
+from demur.memory.recall import MemorySettings
 from demur.model.record import DecisionRecord
 from demur.store.rows import ExperienceRow, Label
 from demur.store.store import Store
@@ -99,6 +100,22 @@ def _check_expiry(expires_at: object, now: datetime) -> None:
         raise InputError("`expires_at` needs a time zone", help="like datetime.now(UTC)")
     if expires_at <= now:
         raise InputError("`expires_at` must lie in the future")
+
+
+def describe_effect(experience: ExperienceRow, memory: MemorySettings | None) -> str:
+    """Return in words what an experience does to later requests under these settings."""
+    if memory is None:
+        return "memory is off in the settings, so this has no effect"
+    if experience.outcome == ActionOutcome.SUCCESS:
+        if memory.lift:
+            return f"escalated requests are allowed from similarity {memory.allow}"
+        return "stored without effect; set `lift` under [memory] to let it lift escalations"
+    if experience.severity < memory.block_severity:
+        return f"similar requests escalate from similarity {memory.escalate}"
+    return (
+        f"similar requests are denied from similarity {memory.block}, "
+        f"and escalate from {memory.escalate}"
+    )
 
 
 class _CachedIndex(NamedTuple):

@@ -330,10 +330,13 @@ def test_removed_texts_are_taken_out_of_what_guards_quoted_too() -> None:
 
 
 def test_a_signal_that_holds_a_removed_text_is_named_as_removed() -> None:
-    signals = {"note": "hunter22", "mood": {"score": 1}}
-    question = asked(refund(evidence={"password": "hunter22"}), signals=signals)
+    secret = refund(evidence={"password": "hunter22"})
+    noted = asked(secret, signals={"note": "hunter22", "mood": {"score": 1}})
+    named = asked(secret, signals={"mood": {"my_hunter22": 1}})
 
-    assert question.redacted.removed == ("evidence.password", "signals.note")
+    assert noted.redacted.removed == ("evidence.password", "signals.note")
+    assert named.redacted.removed == ("evidence.password", "signals.mood")
+    assert named.stored_inputs.signals == {"mood": {"my_[removed]": 1}}
 
 
 @given(st.dictionaries(st.sampled_from(["guards", *MEMORY_SIGNALS]), st.booleans(), min_size=1))

@@ -206,7 +206,7 @@ def test_redaction_removes_nested_secrets_from_every_part() -> None:
 
     assert secret not in json.dumps(dict(row))
     assert secret.encode() not in (row.sealed or b"") + row.open_bytes()
-    assert len(record["redaction"]["removed"]) == 4
+    assert len(record["redaction"]["removed"]) == 5
 
 
 # The record names a policy that did not decide

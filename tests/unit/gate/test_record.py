@@ -14,9 +14,11 @@ from demur.errors import DemurError, InputError, InputTypeError
 from demur.gate.gate import Gate
 from demur.gate.redaction import NO_REDACTION
 from demur.memory.experience import ActionOutcome
+from demur.memory.projection import HashedProjection
 from demur.memory.recall import MemorySettings
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
+from demur.store.opening import open_store
 from demur.store.rows import ExperienceRow
 from demur.version import ENGINE_VERSION
 
@@ -295,14 +297,48 @@ def test_memory_cannot_lift_a_denial_of_the_policy() -> None:
         assert gate.decide(risky).verdict is Verdict.DENY
 
 
-def test_memory_is_off_unless_the_operator_turns_it_on() -> None:
-    with opened() as gate:
+def test_a_failure_counts_wherever_there_is_a_store() -> None:
+    with Gate(POLICY, open_store(":memory:"), registry=CORE) as gate:
+        first = gate.decide(refund())
+        learned = gate.learn(first.decision_id, "failure")
+        after = gate.decide(refund())
+
+        assert (first.verdict, after.verdict) == (Verdict.ALLOW, Verdict.DENY)
+        assert after.reason_codes == ("FAILURE_MEMORY_SIMILAR_BLOCK",)
+        assert after.determinism.memory_digest is not None
+        assert gate.describe_effect(learned).startswith("similar requests are denied")
+
+
+def test_a_success_lifts_nothing_by_default() -> None:
+    with opened(ASKING) as gate:
+        first = gate.decide(refund())
+        learned = gate.learn(first.decision_id, "success")
+        after = gate.decide(refund())
+
+        assert (first.verdict, after.verdict) == (Verdict.ESCALATE, Verdict.ESCALATE)
+        assert gate.describe_effect(learned).startswith("stored without effect")
+
+
+def test_memory_that_the_operator_turned_off_changes_nothing_and_learn_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with opened(memory=None) as gate:
         taught(gate)
         after = gate.decide(refund())
 
     assert after.verdict is Verdict.ALLOW
     assert after["risk_signals"] == {}
     assert after.determinism.memory_digest is None
+    assert "memory is off in the settings, so this has no effect" in caplog.text
+
+
+def test_a_tenant_without_labels_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HashedProjection, "project", lambda *_: pytest.fail("projected"))
+    with opened() as gate:
+        record = gate.decide(refund())
+
+    assert record.determinism.memory_digest is None
+    assert record["risk_signals"] == {}
 
 
 def test_the_record_names_the_snapshot_and_the_settings_that_it_was_held_against() -> None:

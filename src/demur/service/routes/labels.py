@@ -45,6 +45,12 @@ class Labelled(msgspec.Struct, frozen=True, kw_only=True):
     labels: list[dict[str, Any]]
 
 
+class LearnedOutcome(Labelled, frozen=True, kw_only=True):
+    """All labels of a decision, and in words what the new one does to later requests."""
+
+    effect: str
+
+
 @LABEL_ROUTES.add_sync(
     f"GET {_DECISION}/labels", "list labels", Role.READ, gives=Labelled, statuses=(404,)
 )
@@ -79,16 +85,16 @@ def add_review(call: ApiCall) -> Labelled:
     "learn outcome",
     Role.LABEL,
     takes=OutcomeReport,
-    gives=Labelled,
+    gives=LearnedOutcome,
     statuses=(404,),
     success=201,
     example={"outcome": "failure", "severity": 4, "note": "charged back"},
 )
-def learn_outcome(call: ApiCall) -> Labelled:
+def learn_outcome(call: ApiCall) -> LearnedOutcome:
     """Record the outcome of a decision."""
     body, record = call.decode_body(OutcomeReport), require_record(call)
     ends = None if body.days is None else call.service.clock() + timedelta(days=body.days)
-    call.service.gate.learn(
+    experience = call.service.gate.learn(
         record.decision_id,
         body.outcome,
         severity=body.severity,
@@ -97,7 +103,9 @@ def learn_outcome(call: ApiCall) -> Labelled:
         expires_at=ends,
         tenant=record.tenant,
     )
-    return _labels_of(call, record.decision_id)
+    learned = _labels_of(call, record.decision_id)
+    effect = call.service.gate.describe_effect(experience)
+    return LearnedOutcome(decision_id=learned.decision_id, labels=learned.labels, effect=effect)
 
 
 def _reviewer_name(call: ApiCall, claimed_name: str) -> str:

@@ -156,6 +156,7 @@ def test_labels_and_outcomes_are_stored_with_their_author() -> None:
     # A name is a claim; the key is what is known.
     assert [label["by"] for label in labels] == [f"mary (key {key_id})", key_id]
     assert labels[0]["note"] == said["note"]
+    assert learned.json()["effect"].startswith("similar requests are denied from similarity")
     assert kept[0].expires_at == "2026-11-17T12:00:00.000Z"
 
 
