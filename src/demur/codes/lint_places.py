@@ -244,3 +244,34 @@ def member_name(node: ast.AST, imports: DemurImports) -> str | None:
     if not isinstance(node, ast.Attribute) or not node.attr.isupper():
         return None
     return node.attr if _path_tail(imports.resolve_path(node.value)) == "ReasonCode" else None
+
+
+def literal_text(node: ast.expr) -> str | None:
+    """Return the constant text of `node`, or None."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            texts = [literal_text(part) for part in parts]
+            return None if None in texts else "".join(filter(None, texts))
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            first, second = literal_text(left), literal_text(right)
+            return None if first is None or second is None else first + second
+        case _:
+            return None
+
+
+def built_constants(node: ast.expr) -> str | None:
+    """Return the constant parts of a text that is built at run time, or None."""
+    match node:
+        case ast.JoinedStr(values=[_, _, *_] as parts):
+            return " ".join(literal_text(part) or "" for part in parts)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return literal_text(left) or built_constants(left)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            sides = [literal_text(side) or built_constants(side) for side in (left, right)]
+            return None if sides == [None, None] else " ".join(filter(None, sides))
+        case ast.Call(func=ast.Attribute(value=template, attr="format" | "format_map" | "join")):
+            return literal_text(template)
+        case _:
+            return None

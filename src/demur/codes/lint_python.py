@@ -13,7 +13,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from demur.codes.lint_places import DemurImports, code_places, member_name
+from demur.codes.lint_places import (
+    DemurImports,
+    built_constants,
+    code_places,
+    literal_text,
+    member_name,
+)
+from demur.codes.lint_prose import detail_problems, may_refuse, prose_problems
 from demur.codes.lint_rules import (
     CODE_RULES,
     SUPPRESSION_MARKER,
@@ -166,7 +173,7 @@ def check_python(source: bytes, registry: Registry) -> list[LocatedDiagnostic]:
     except (SyntaxError, LookupError, ValueError, RecursionError, MemoryError) as error:
         return [_syntax_diagnostic(error)]
     text = _NEWLINE.sub("\n", raw)
-    if not _RELEVANT.search(text):
+    if not _RELEVANT.search(text) and not may_refuse(text, registry):
         return []
     try:
         found = _PythonLinter(text, tree, registry).find_problems()
@@ -229,6 +236,12 @@ class _PythonLinter:
             if id(node) not in quiet and (written := _written_line(node)) is not None:
                 message = f"refusal line written by hand: {quote_text(self._source_text(written))}"
                 yield self._locate_diagnostic(written, CodeDiagnostic(rule.id, message, rule.help))
+        for found in (
+            *prose_problems(self._nodes, self._registry),
+            *detail_problems(self._nodes, self._imports, self._registry),
+        ):
+            if id(found.node) not in self._read_only:
+                yield self._locate_diagnostic(found.node, found.diagnostic)
 
     def _check_codes(self) -> Iterator[LocatedDiagnostic]:
         seen: set[int] = set()
@@ -251,11 +264,11 @@ class _PythonLinter:
                 yield self._locate_diagnostic(node, diagnostic)
 
     def _check_expression(self, node: ast.expr, place: PlaceKind) -> Iterator[CodeDiagnostic]:
-        text = member_name(node, self._imports) or _literal_text(node)
+        text = member_name(node, self._imports) or literal_text(node)
         if text is not None:
             yield from check_code(text, place, self._registry)
             return
-        constants = _built_constants(node)
+        constants = built_constants(node)
         if constants is not None and place.expects_built(constants):
             rule = CODE_RULES["dynamic-code"]
             message = f"code built at run time: {quote_text(self._source_text(node))}"
@@ -272,37 +285,6 @@ class _PythonLinter:
         line = self._lines[node.lineno - 1].encode()
         end = node.end_col_offset if node.end_lineno == node.lineno else None
         return line[node.col_offset : end].decode()
-
-
-def _literal_text(node: ast.expr) -> str | None:
-    """Return the constant text of `node`, or None."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.JoinedStr(values=parts):
-            texts = [_literal_text(part) for part in parts]
-            return None if None in texts else "".join(filter(None, texts))
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            first, second = _literal_text(left), _literal_text(right)
-            return None if first is None or second is None else first + second
-        case _:
-            return None
-
-
-def _built_constants(node: ast.expr) -> str | None:
-    """Return the constant parts of a text that is built at run time, or None."""
-    match node:
-        case ast.JoinedStr(values=[_, _, *_] as parts):
-            return " ".join(_literal_text(part) or "" for part in parts)
-        case ast.BinOp(left=left, op=ast.Mod()):
-            return _literal_text(left) or _built_constants(left)
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            sides = [_literal_text(side) or _built_constants(side) for side in (left, right)]
-            return None if sides == [None, None] else " ".join(filter(None, sides))
-        case ast.Call(func=ast.Attribute(value=template, attr="format" | "format_map" | "join")):
-            return _literal_text(template)
-        case _:
-            return None
 
 
 def _docstrings_and_parts(nodes: Iterable[ast.AST]) -> set[int]:

@@ -83,6 +83,18 @@ TWINS = [
         FROM + 'format_refusal(ReasonCode.OLD_FRAUD_BLOCK, "card")\n',
         FROM + 'format_refusal(ReasonCode.CHARGEBACK_RISK_BLOCK, "card")\n',
     ),
+    Twins(
+        "prose-refusal",
+        "guard.py",
+        'raise PermissionError("blocked by policy")\n',
+        FROM + 'raise PermissionError(format_refusal("EGRESS_DENIED", host))\n',
+    ),
+    Twins(
+        "empty-detail",
+        "guard.py",
+        FROM + 'line = format_refusal("EGRESS_DENIED", "")\n',
+        FROM + 'line = format_refusal("EGRESS_DENIED", host)\n',
+    ),
     Twins("duplicate-key", "policy.yaml", "a: 1\nb: 2\na: 3\n", "a: 1\nb: 2\nc: 3\n"),
     Twins("unreadable", "guard.py", "def broken(:\n", "def whole(): ...\n"),
     Twins("unreadable", "policy.yaml", "a: [1, 2\n", "a: [1, 2]\n"),

@@ -178,7 +178,7 @@ def test_rules_are_described_in_sentences_under_stable_names() -> None:
         assert rule.summary.endswith(".")
         assert rule.help
     warnings = {rule.id for rule in CODE_RULES.values() if rule.level is LintLevel.WARNING}
-    assert warnings == {"broad-code", "deprecated-code"}
+    assert warnings == {"broad-code", "deprecated-code", "empty-detail", "prose-refusal"}
 
 
 def test_shown_text_is_short_and_printable() -> None:

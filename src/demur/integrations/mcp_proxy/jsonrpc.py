@@ -227,7 +227,7 @@ class OpenRequests:
         if message.key in self._open:
             return "the id is in use by another request"
         if len(self._open) >= self._max_open:
-            return "too many requests wait for an answer"
+            return "too many requests wait for an answer"  # demur: allow prose-refusal - RPC error
         self._open[message.key] = OpenRequest(message.value["id"], message.method, message.params)
         return None
 
