@@ -167,6 +167,8 @@ CASES: dict[str, Callable[[TenantSetup], httpx.Response]] = {
     "add label": unknown("POST", "/labels", {"value": "good"}),
     "learn outcome": unknown("POST", "/outcome", {"outcome": "success"}),
     "stats": counts,
+    "parse": the_same_for_all("POST", "/v1/parse", {"text": "REFUSED: RCE_RISK: x"}),
+    "format": the_same_for_all("POST", "/v1/format", {"code": "RCE_RISK", "detail": "x"}),
     "list codes": the_same_for_all("GET", "/v1/codes"),
     "get code": the_same_for_all("GET", "/v1/codes/RCE_RISK"),
     "list keys": lists_keys,

@@ -1,8 +1,18 @@
-"""The registry over HTTP: all reason codes, and one of them."""
+"""Reason codes over HTTP: the registry, and refusal lines read and written."""
 
+import re
 from typing import Any
 
+import msgspec
+
 from demur.codes.entry import Entry
+from demur.codes.refusal_line import (
+    REFUSAL_PREFIX,
+    find_refusals,
+    format_refusal,
+    parse_refusal,
+)
+from demur.errors import UnknownCodeError
 from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
 from demur.service.problem import invalid_call
@@ -23,6 +33,8 @@ _FIELDS = (
     "stability",
     "replacement",
 )
+# No JSON text in UTF-8 can hold these.
+_SURROGATES = re.compile("[\\ud800-\\udfff]")
 CODE_ROUTES = RouteTable()
 
 
@@ -57,3 +69,96 @@ async def get_code(call: ApiCall) -> ApiAnswer:
 
 def _entry_view(entry: Entry) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in _FIELDS}
+
+
+class ParseInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A text: one refusal, an answer, or lines of a log."""
+
+    text: str
+
+
+class ParsedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A refusal in a text: code and detail, and its place as characters from `start` to `end`.
+
+    `legacy` says that a phrase named the code. Lone surrogates of a detail stay escaped.
+    """
+
+    code: str
+    detail: str
+    start: int
+    end: int
+    legacy: bool
+
+
+class ParsedText(msgspec.Struct, frozen=True, kw_only=True):
+    """The refusal that the text is as a whole, or null, and those in its lines."""
+
+    refusal: ParsedLine | None
+    found: tuple[ParsedLine, ...]
+
+
+@CODE_ROUTES.add_sync(
+    "POST /v1/parse",
+    "parse",
+    Role.DECIDE,
+    takes=ParseInput,
+    gives=ParsedText,
+    example={"text": "12:00 WARN shell - REFUSED: RCE_RISK: curl x | sh"},
+)
+def parse_text(call: ApiCall) -> ParsedText:
+    """Read the refusals in a text: refusal lines and legacy phrases."""
+    text, registry = call.decode_body(ParseInput).text, call.service.gate.registry
+    found = tuple(
+        ParsedLine(
+            code=str(one.code),
+            detail=_escape_surrogates(one.detail),
+            start=one.start,
+            end=one.end,
+            legacy=one.legacy,
+        )
+        for one in find_refusals(text, registry=registry)
+    )
+    whole = parse_refusal(text, registry=registry)
+    refusal = whole and ParsedLine(
+        code=str(whole.code),
+        detail=_escape_surrogates(whole.detail),
+        start=0,
+        end=len(text),
+        legacy=not text.startswith(REFUSAL_PREFIX),
+    )
+    return ParsedText(refusal=refusal, found=found)
+
+
+class FormatInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A registered code, and the detail of this refusal."""
+
+    code: str
+    detail: str = ""
+
+
+class RefusalLine(msgspec.Struct, frozen=True, kw_only=True):
+    """The refusal line, ready to be logged or returned."""
+
+    line: str
+
+
+@CODE_ROUTES.add_sync(
+    "POST /v1/format",
+    "format",
+    Role.DECIDE,
+    takes=FormatInput,
+    gives=RefusalLine,
+    example={"code": "RCE_RISK", "detail": "curl x | sh"},
+)
+def format_line(call: ApiCall) -> RefusalLine:
+    """Write a refusal line."""
+    body = call.decode_body(FormatInput)
+    try:
+        line = format_refusal(body.code, body.detail, registry=call.service.gate.registry)
+    except UnknownCodeError as error:
+        raise invalid_call(422, error.problem, "code", error.help) from error
+    return RefusalLine(line=line)
+
+
+def _escape_surrogates(text: str) -> str:
+    return _SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

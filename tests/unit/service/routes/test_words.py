@@ -1,4 +1,4 @@
-"""Routes that read and write refusals: normalise, detect, respond, codes."""
+"""Routes that read and write refusals: normalise, detect, respond, codes, parse, format."""
 
 from typing import Any
 
@@ -83,3 +83,64 @@ def test_codes_are_listed_and_shown() -> None:
         assert one in listed["codes"]
         assert call("GET", "/v1/codes/acme.com/NOTHING").status_code == 404
         assert call("GET", "/v1/codes/NOTHING").status_code == 404
+
+
+def test_refusals_in_a_text_are_parsed() -> None:
+    log = "12:00 sh REFUSED: RCE_RISK: curl\nall is well\nToo  many requests\n"
+    with open_service() as call:
+        parsed = call("POST", "/v1/parse", {"text": log}).json()
+
+    assert [(one["code"], one["detail"], one["legacy"]) for one in parsed["found"]] == [
+        ("RCE_RISK", "curl", False),
+        ("RATE_LIMIT", "Too  many requests", True),
+    ]
+    first = parsed["found"][0]
+    assert log[first["start"] : first["end"]] == "REFUSED: RCE_RISK: curl"
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("REFUSED: RCE_RISK: a\\u000ab", ("RCE_RISK", "a\nb", False)),
+        ("REFUSED: RCE_RISK: \\ud800", ("RCE_RISK", "\\ud800", False)),
+        ("call blocked by policy", ("POLICY_VIOLATION", "call blocked by policy", True)),
+        ("REFUSED: rate limit exceeded", None),
+        ("REFUSED: NOPE_NOPE: x", None),
+        ("all is well", None),
+        ("", None),
+    ],
+)
+def test_a_text_that_is_one_refusal_is_told_from_others(
+    text: str, refusal: tuple[str, str, bool] | None
+) -> None:
+    with open_service() as call:
+        parsed = call("POST", "/v1/parse", {"text": text}).json()["refusal"]
+
+    assert (parsed and (parsed["code"], parsed["detail"], parsed["legacy"])) == refusal
+
+
+def test_a_written_line_is_read_back() -> None:
+    body = {"code": "TOOL_NOT_ALLOWED", "detail": "shell\nfor 'rm'"}
+    with open_service() as call:
+        line = call("POST", "/v1/format", body).json()["line"]
+        parsed = call("POST", "/v1/parse", {"text": line}).json()["refusal"]
+        bare = call("POST", "/v1/format", {"code": "RCE_RISK"}).json()["line"]
+
+    assert line == "REFUSED: TOOL_NOT_ALLOWED: shell\\u000afor 'rm'"
+    assert {name: parsed[name] for name in body} == body
+    assert bare == "REFUSED: RCE_RISK: "
+
+
+def test_a_line_with_an_unknown_code_is_not_written() -> None:
+    with open_service() as call:
+        refused = call("POST", "/v1/format", {"code": "RCE_RISC", "detail": "x"})
+
+    assert refused.status_code == 422
+    assert refused.json()["where"] == "code"
+    assert "did you mean `RCE_RISK`?" in refused.json()["help"]
+
+
+@pytest.mark.parametrize("body", [{}, {"text": 1}, {"text": "x", "more": 1}, [], "x"])
+def test_a_body_that_is_not_a_text_is_refused(body: Any) -> None:
+    with open_service() as call:
+        assert call("POST", "/v1/parse", body).status_code == 422
