@@ -59,7 +59,7 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.config import Config, default_config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.gate.guard_pipeline import ConfigChange, build_pipeline
-from demur.gate.guard_settings import GuardSettings
+from demur.gate.guard_settings import GuardSettings, read_guard_settings
 from demur.gate.monitor import Monitor
 from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
 from demur.gate.rate import RateRequest
@@ -593,7 +593,7 @@ def build_enforcer(
         TextRuleError: A file of rules cannot be used.
         GuardError: An installed guard cannot be used.
     """
-    chosen = GuardSettings() if guards is None else guards
+    chosen = read_guard_settings({} if guards is None else guards, "guards")
     own = {"locale": chosen.locale, **settings}
     if own.get("pipeline") is None:
         registry = default_registry() if gate is None else gate.registry
@@ -615,7 +615,8 @@ def open_enforcer(
     `config` is a `Config` or a settings file; by default the file that `DEMUR_CONFIG` names or
     `demur.toml` in the working directory. If there is none, the policy for agents applies, which
     has no rules, and records go to `demur.db` in the working directory. `policy` and `store`
-    replace those of the settings; each may be a path, and `store=None` keeps no records.
+    replace those of the settings; each may be a path, and `store=None` keeps no records. A store
+    that cannot be reached is no error here: checks abstain with STORAGE_UNAVAILABLE until it is.
 
     Raises:
         InputError: The settings cannot be used.

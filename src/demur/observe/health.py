@@ -24,6 +24,8 @@ from demur.gate.config import (
     open_configured_spool,
     open_configured_store,
 )
+from demur.gate.guard_pipeline import build_pipeline
+from demur.gate.guard_settings import CONFIGURED_SURFACES, GuardSettings
 from demur.gate.redaction import NO_REDACTION, find_profile
 from demur.policy.lint import lint_policy
 from demur.policy.loader import AGENT_POLICY, load_policy
@@ -134,6 +136,16 @@ def _check_registry(config: Config) -> _Checks:
     yield _ok("registry", f"{len(registry)} codes, {registry.label}")
     more_help = f"`demur policy validate {config.policy}` lists all problems"
     yield from _report_checks("policy", _check_policy(config, registry), more_help)
+    if config.guards != GuardSettings():
+        yield from _report_checks("guards", _check_guards(config, registry))
+
+
+def _check_guards(config: Config, registry: Registry) -> _Checks:
+    guards = config.guards
+    build_pipeline(guards, *CONFIGURED_SURFACES, registry=registry)
+    parts = [f"{len(guards.files)} rule files" if guards.files else ""]
+    parts += [f"{len(guards.shadow)} in shadow" if guards.shadow else ""]
+    yield _ok("guards", ", ".join(filter(None, parts)) or "settings of your own")
 
 
 def _check_policy(config: Config, registry: Registry) -> _Checks:

@@ -47,7 +47,7 @@ def test_without_settings_there_is_a_problem_and_help() -> None:
 
     assert ran.status == 1
     assert ran.out.startswith(
-        "problem  settings   there is no demur.toml and no demur.db in this folder\n"
+        "problem  settings   there is no demur.toml and no demur.db in this folder or above\n"
         "  help: `demur init --agent` makes them"
     )
     assert ran.out.endswith("\n1 problem\n")
@@ -98,6 +98,18 @@ def test_a_registry_that_cannot_be_read_is_a_problem() -> None:
     setting('registries = ["gone.json"]')
 
     assert "gone.json" in said("problem", "registry")
+
+
+def test_a_rule_file_of_guards_that_cannot_be_read_is_a_problem() -> None:
+    setting('guards = {rules = ["gone.yaml"]}')
+
+    assert said("problem", "guards").startswith("gone.yaml: cannot read the rules")
+
+
+def test_doctor_counts_the_guards_and_codes_in_shadow() -> None:
+    setting('guards = {shadow = ["input", "PII_DETECTED"]}')
+
+    assert "ok       guards     2 in shadow\n" in demur("doctor").out
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from demur.enforce.enforcer import open_enforcer, read_agent_policy
+from demur.enforce.enforcer import build_enforcer, open_enforcer, read_agent_policy
 from demur.errors import DemurError, InputError
 from demur.gate.config import Config
 from demur.gate.gate import Gate
@@ -35,6 +35,12 @@ def test_without_settings_guards_decide_and_records_are_kept_here() -> None:
     with open_store("demur.db") as store:
         assert len(list(store.find_records())) == 2
     assert Path("demur.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_settings_of_guards_that_are_no_settings_are_named() -> None:
+    with pytest.raises(InputError, match="unknown setting `lcale`") as caught:
+        build_enforcer(None, {"lcale": "de"})  # type: ignore[arg-type]
+    assert (caught.value.where, caught.value.help) == ("guards", "did you mean `locale`?")
 
 
 def test_guards_are_those_of_the_settings_file(tmp_path: Path) -> None:
