@@ -254,6 +254,33 @@ def test_a_body_in_chunks_is_read(service: Listening) -> None:
     assert send_raw(service.port, sent).startswith(b"HTTP/1.1 200 ")
 
 
+def test_a_stream_is_answered_while_it_is_sent(service: Listening) -> None:
+    head = (
+        b"POST /v1/enforce/answer/stream HTTP/1.1\r\nhost: localhost\r\n"
+        b"content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+
+    def chunk(line: bytes) -> bytes:
+        return b"%x\r\n%s\n\r\n" % (len(line) + 1, line)
+
+    sentence = b'{"text": "The shop opens at nine and closes at five. "}'
+    with socket.create_connection(("127.0.0.1", service.port), timeout=10) as connection:
+        connection.sendall(head + chunk(b"{}"))
+        answered = b""
+        for _ in range(40):
+            connection.sendall(chunk(sentence))
+        while b"event: text" not in answered:
+            answered += connection.recv(65536)
+        assert b"event: result" not in answered
+        connection.sendall(b"0\r\n\r\n")
+        while got := connection.recv(65536):
+            answered += got
+
+    assert answered.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answered.count(b"opens at nine") == 40
+    assert answered.count(b"event: result") == 1
+
+
 def test_a_body_without_an_end_is_cut_off(service: Listening) -> None:
     head = (
         b"POST /v1/decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
