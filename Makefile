@@ -3,15 +3,16 @@
 
 PY := .venv/bin/python
 READY := .venv/.ready
+RUN := .venv/.run
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-dev: $(READY) ## set up, fill a store with a sample day, and serve the dashboard
+dev: $(RUN) ## set up what running demur takes, and serve the dashboard with a sample day
 	@mkdir -p .demur_dev && cd .demur_dev && { test -f demur.toml || ../.venv/bin/demur init > /dev/null; }
 	@cd .demur_dev && ../.venv/bin/demur serve --sample
 
-demo: $(READY) ## set up, then run a short tour in the terminal
+demo: $(RUN) ## set up what running demur takes, and show a short tour in the terminal
 	@$(PY) -m demur demo
 
 test: format lint types layers generated tests ## everything CI runs, fastest first
@@ -82,6 +83,7 @@ lock: $(READY) ## pin the newest versions with hashes (needs uv)
 	@for one in adapters browser litellm; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
 	  --quiet --output-file requirements/$$one.txt; done
+	@$(PY) tools/generate.py > /dev/null
 
 format: $(READY)
 	@echo "== format" && $(PY) -m ruff format --check --quiet .
@@ -109,7 +111,8 @@ clean: ## remove the environment and caches
 	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-drift .venv-litellm .venv-train .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
 # An environment is `.venv` or `.venv-NAME`, and `files-NAME` lists its requirements: a .txt is
-# locked with hashes, a .in is not. One that has no locked file also installs what demur needs.
+# locked with hashes, a .in is not.
+files-run := run.txt
 files-dev := dev.txt
 files-adapters := dev.txt adapters.txt
 files-bench := bench.txt
@@ -119,16 +122,17 @@ files-litellm := dev.txt litellm.txt
 files-train := train.in
 
 define set-up
-	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "demur needs Python 3.11 or newer; python3 is " + sys.version.split()[0])'
-	@echo "== setting up $(@D)" && rm -rf $(@D) && python3 -m venv $(@D)
-	@for file in $(1); do case $$file in *.txt) locked=--require-hashes;; *) locked=;; esac; \
-	  $(@D)/bin/python -m pip install --quiet --disable-pip-version-check $$locked --requirement requirements/$$file || exit 1; done
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(if $(filter %.txt,$(1)),--no-deps) --no-build-isolation --editable .
+	@python3 tools/set_up.py $(@D) $(1)
 	@touch $@
 endef
 
+# `make dev` installs the packages that run demur into `.venv`; `make test` installs the rest.
+$(RUN): $(addprefix requirements/,$(files-run)) pyproject.toml
+	$(call set-up,$(files-run))
+
 $(READY): $(addprefix requirements/,$(files-dev)) pyproject.toml
 	$(call set-up,$(files-dev))
+	@touch $(RUN)
 
 .SECONDEXPANSION:
 .venv-%/.ready: $$(addprefix requirements/,$$(files-$$*))
