@@ -113,12 +113,12 @@ FILES = {
 }
 
 
-NAMED = re.compile(r"# ([\w.-]+\.yaml)\n")
+NAMED = re.compile(r"# ([\w.-]+\.(?:py|yaml))\n")
 
 
 def named_files(page: Path) -> Iterator[tuple[str, str]]:
-    """Yield the files that a page shows whole: YAML blocks that begin with the file's name."""
-    for block in blocks("yaml"):
+    """Yield the files that a page shows whole: blocks that begin with the file's name."""
+    for block in (*blocks("yaml"), *blocks("python")):
         if block.page == page and (named := NAMED.match(block.text)):
             yield named[1], block.text
 
@@ -174,3 +174,21 @@ def test_the_number_of_codes_on_the_front_page_is_true() -> None:
     rows = json.loads((ROOT / "src/demur/codes/reason_codes.v1.json").read_text())["codes"]
 
     assert f"**[{len(rows)} reason codes]" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+# What a page may use, and the extra that this needs.
+NEEDS = {
+    "demur serve": "service",
+    "demur grant keygen": "ed25519",
+    "postgresql://": "postgres",
+    "redis://": "redis",
+}
+
+
+@pytest.mark.parametrize("use", NEEDS)
+def test_a_page_that_needs_an_extra_names_it(use: str) -> None:
+    texts = {page: page.read_text("utf-8") for page in PAGES if "reference" not in page.parts}
+    extra = re.compile(rf"demur\[[\w,-]*\b(?:all|{NEEDS[use]})\b")
+    silent = [page.name for page, text in texts.items() if use in text and not extra.search(text)]
+
+    assert silent == []

@@ -1,7 +1,7 @@
 """Run the `demur` command: the command table, the parser, and how errors are reported.
 
-Exit statuses are part of the contract: 0 execute, 1 error, 2 usage, 3 refuse, 4 need context,
-5 constrained, 6 could not judge.
+Exit statuses are part of the contract: 0 allowed, 1 error, 2 usage, 3 refused,
+4 needs something, 5 allowed with limits, 6 could not judge.
 """
 
 import argparse
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 STATUSES = {
-    0: "execute",
+    0: "allowed",
     1: "error",
     2: "usage",
-    3: "refuse",
-    4: "need context",
-    5: "constrained",
+    3: "refused",
+    4: "needs something",
+    5: "allowed with limits",
     6: "could not judge",
 }
 USAGE_ERROR = 2

@@ -19,7 +19,7 @@ def test_without_a_command_the_help_is_shown_as_a_usage_error(capsys: Capture) -
 
     out = capsys.readouterr().out
     assert out.startswith("usage: demur")
-    assert "exit: 0 execute, 1 error, 2 usage, 3 refuse, 4 need context, 5 constrained" in out
+    assert "exit: 0 allowed, 1 error, 2 usage, 3 refused, 4 needs something" in out
 
 
 @pytest.mark.parametrize("words", [["nope"], ["codes"], ["codes", "nope"], ["format"], ["--nope"]])
@@ -119,10 +119,10 @@ def test_every_problem_is_reported_with_its_place_and_help(
 
 
 def test_control_characters_in_an_error_are_escaped(capsys: Capture) -> None:
-    assert main(["format", "NO\nPE\x1b[2J"]) == 1
+    assert main(["format", "NO\nPE\x1b[2J"]) == 2
 
     first, *_ = capsys.readouterr().err.splitlines()
-    assert first == "error: unknown reason code `NO\\nPE\\x1b[2J`"
+    assert first == "error: unknown code `NO\\nPE\\x1b[2J`"
 
 
 def test_the_error_is_painted_for_a_terminal(
@@ -130,8 +130,8 @@ def test_the_error_is_painted_for_a_terminal(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
 
-    assert main(["format", "NOPE_NOPE"]) == 1
-    assert capsys.readouterr().err.startswith("\x1b[1;31merror:\x1b[0m unknown reason code")
+    assert main(["format", "NOPE_NOPE"]) == 2
+    assert capsys.readouterr().err.startswith("\x1b[1;31merror:\x1b[0m unknown code")
 
 
 def test_an_interrupt_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,6 +254,16 @@ def test_command_names_are_unique_and_their_groups_exist() -> None:
 
     assert len(set(names)) == len(names)
     assert {name.split()[0] for name in names if " " in name} == set(GROUPS)
+
+
+def test_the_help_loads_neither_msgspec_nor_the_registry() -> None:
+    script = (
+        "import sys; from demur.cli.main import build_parser;"
+        "build_parser([]).format_help();"
+        "sys.exit(bool({'msgspec', 'yaml', 'demur.codes.registry'} & set(sys.modules)))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_only_the_chosen_command_gets_its_arguments() -> None:
