@@ -18,8 +18,9 @@ from demur.cli.workspace import add_config_option
 from demur.codes.loading import default_registry
 from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Advice, Surface
+from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import decide_by_findings
 from demur.errors import DemurError, InputError, Problem, one_line
 from demur.gate.config import CONFIG_NAME, Config, find_config, load_config
 from demur.gate.guard_pipeline import build_pipeline
@@ -227,12 +228,11 @@ def print_findings(found: Sequence[LocatedFinding], where: str, registry: Regist
 
 
 def _help_for(finding: Finding, registry: Registry) -> str | None:
-    advice = registry[finding.code].advice
-    if advice is None or finding.action is Action.WARN:
+    """Return what to do about a finding that blocks: what a refusal of it alone would say."""
+    if finding.action is Action.WARN or registry[finding.code].refusal_class is None:
         return None
-    # Guards offer no constraints; only policies do.
-    offered = advice is not Advice.ACCEPT_CONSTRAINTS
-    return ADVICE_MEANING[advice if offered else Advice.CHANGE_REQUEST]
+    advice = decide_by_findings([finding], registry).next_step
+    return None if advice is None else ADVICE_MEANING[advice]
 
 
 class SurfaceCommand:

@@ -8,7 +8,8 @@ from support.command_line import demur
 from support.installed_guards import GOOD, Install
 
 from demur.cli.main import main
-from demur.enforce import open_enforcer
+from demur.codes.meaning import ADVICE_MEANING
+from demur.enforce import Enforcer, open_enforcer
 
 CARD = "Your credit card is 4929 3813 3266 4717."
 LIMIT = {"key": "mary", "limit": {"count": 1, "per_s": 60}}
@@ -181,6 +182,15 @@ def test_a_rule_with_the_id_of_a_built_in_rule_is_an_error() -> None:
     assert ran.status == 1
     assert f"rules.yaml:4:5: there is already a rule `{builtin}`" in ran.err
     assert "choose another id" in ran.err
+
+
+def test_help_is_what_a_refusal_of_the_finding_says() -> None:
+    for surface, text in (("output", CARD), ("code_execution", "rm -rf /"), ("input", OVERRIDE)):
+        out = demur("guard", surface, stdin=text).out
+        result = Enforcer().check_event(surface, text, action="check")
+        assert result.refusal is not None
+        assert result.refusal.advice is not None
+        assert f"  help: {ADVICE_MEANING[result.refusal.advice]}\n" in out
 
 
 CALL: dict[str, Any] = {"name": "bash", "arguments": {"command": "rm -rf /"}}
