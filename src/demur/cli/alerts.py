@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import add_registry_option, make_folder, parse_time, write_file
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
@@ -108,7 +108,7 @@ def open_log_source(
     """
     if STDIN in names:
         help_text = "write it to a file; several rules read it"
-        raise InputError("standard input cannot be read twice", where="--log", help=help_text)
+        raise UsageError("standard input cannot be read twice", where="--log", help=help_text)
     logs = plan_work(names)
     for unread in logs.unread:
         raise InputError(f"cannot read the log: {unread.reason}", where=unread.file)
@@ -290,11 +290,11 @@ def configure_alerts_check(add: Arguments) -> None:
 def run_alerts_check(args: Namespace) -> int:
     """Print the result of each rule, and notify the webhook."""
     if args.log and (args.store is not None or args.config is not None):
-        raise InputError("--log and a store are different sources", help="check them one by one")
+        raise UsageError("--log and a store are different sources", help="check them one by one")
     if args.store is not None and args.config is not None:
-        raise InputError("--store and --config both name a store", help="leave one of them out")
+        raise UsageError("--store and --config both name a store", help="leave one of them out")
     if args.log and args.tenant is not None:
-        raise InputError("a log does not name tenants", where="--tenant")
+        raise UsageError("a log does not name tenants", where="--tenant")
     clock = system_clock()
     now = clock if args.at is None else parse_time(args.at, clock)
     webhook = _read_webhook(args)
@@ -420,17 +420,20 @@ _MAX_TIMEOUT_S = 120
 def _read_webhook(args: Namespace) -> AlertWebhook | None:
     """Return the webhook of the options, checked before any rule is evaluated."""
     if args.webhook is None and (args.state is not None or args.routing_key is not None):
-        raise InputError("--state and --routing-key need --webhook")
+        raise UsageError("--state and --routing-key need --webhook")
     if (args.format == "pagerduty") != (args.routing_key is not None) and args.webhook:
-        raise InputError("--format pagerduty needs --routing-key, and no other format takes it")
+        raise UsageError("--format pagerduty needs --routing-key, and no other format takes it")
     if not 0 < args.timeout <= _MAX_TIMEOUT_S:
-        raise InputError(f"--timeout must be above 0 and at most {_MAX_TIMEOUT_S} seconds")
+        raise UsageError(f"--timeout must be above 0 and at most {_MAX_TIMEOUT_S} seconds")
     if not 0 <= args.retries <= _MAX_RETRIES:
-        raise InputError(f"--retries must be from 0 to {_MAX_RETRIES}")
+        raise UsageError(f"--retries must be from 0 to {_MAX_RETRIES}")
     if args.webhook is None:
         return None
     url, key = read_secret(args.webhook), read_secret(args.routing_key or "")
-    mask_url(url)
+    try:
+        mask_url(url)
+    except InputError as error:
+        raise UsageError(error.problem, where="--webhook", help=error.help) from error
     if args.state is not None:
         read_deliveries(args.state)
     return AlertWebhook(url, args.format, key, args.origin, args.timeout, args.retries)

@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import parse_time, write_file
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
@@ -20,6 +20,8 @@ from demur.gate.inputs import DEFAULT_TENANT
 from demur.store.backend import RecordFilter
 from demur.store.rows import ChainHead
 from demur.store.verify import ChainVerification, heads_document, read_heads, verify_chain
+
+NOTHING_TO_VERIFY = 6
 
 
 def configure_audit_verify(add: Arguments) -> None:
@@ -39,7 +41,7 @@ def configure_audit_verify(add: Arguments) -> None:
 def run_audit_verify(args: Namespace) -> int:
     """Print whether the chains are valid; 1 if one is not."""
     if args.first < 1 or (args.last is not None and args.last < args.first):
-        raise InputError("records are numbered from 1, and --to must not be before --from")
+        raise UsageError("records are numbered from 1, and --to must not be before --from")
     heads = [] if args.heads is None else _read_heads_file(args.heads)
     with open_existing_store(load_settings(args)) as store:
         if args.tenant is not None:
@@ -57,6 +59,8 @@ def run_audit_verify(args: Namespace) -> int:
         print(json.dumps(document, indent=2))
     else:
         _print_verification(found, exported=args.heads is not None)
+    if found.holds and not found.records:
+        return NOTHING_TO_VERIFY
     return int(not found.holds)
 
 

@@ -6,8 +6,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from demur.cli.main import Arguments
-from demur.cli.options import add_registry_option, write_file
+from demur.cli.main import Arguments, UsageError, match_choice
+from demur.cli.options import add_registry_option, require_code, write_file
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.codes.document import SCHEMA_VERSION, read_document
 from demur.codes.entry import Entry
@@ -17,7 +17,6 @@ from demur.codes.loading import default_registry
 from demur.codes.meaning import explanation_sections, render_sections
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Severity, Surface
-from demur.errors import InputError
 from demur.source.item import did_you_mean
 
 
@@ -38,10 +37,11 @@ def run_codes_list(args: Namespace) -> int:
     """Print the codes that pass every filter."""
     registry = default_registry()
     families = sorted({entry.family for entry in registry})
+    args.family = match_choice(args.family, families)
     if args.family is not None and args.family not in families:
         choices = f"one of {', '.join(families)}"
         hint = did_you_mean(args.family, families) or choices
-        raise InputError(f"unknown family `{args.family}`", help=hint)
+        raise UsageError(f"unknown family `{args.family}`", help=hint)
     entries = [entry for entry in registry if _matches_filters(entry, args)]
     if args.json:
         print(json.dumps([entry.as_json() for entry in entries], indent=2))
@@ -80,7 +80,7 @@ def configure_codes_explain(add: Arguments) -> None:
 def run_codes_explain(args: Namespace) -> int:
     """Print the explanation, or the entry."""
     registry = default_registry()
-    entry = registry[args.code]
+    entry = registry[require_code(args.code, registry)]
     if args.json:
         print(json.dumps(entry.as_json(), indent=2))
         return 0
@@ -237,7 +237,7 @@ def _load_registry_file(path: Path, code: str) -> dict[str, Any]:
         return raw
     domain, slash, _ = code.rpartition("/")
     if not slash:
-        raise InputError(
+        raise UsageError(
             f"`{code}` has no domain, and {path} does not exist",
             help="a new registry is an organisation's: name the code `example.com/CODE`",
         )
@@ -254,7 +254,7 @@ def _build_core_entry(entry: dict[str, Any]) -> dict[str, Any]:
     """Return a complete core entry; missing fields come from the parent."""
     parent = entry.get("parent")
     if parent is None:
-        raise InputError("a core code needs `--parent`, which provides the missing fields")
+        raise UsageError("a core code needs `--parent`, which provides the missing fields")
     own = {
         "title": entry["code"].replace("_", " ").capitalize(),
         "aliases": [],

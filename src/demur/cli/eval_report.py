@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import parse_pairs, write_file
 from demur.cli.terminal import Paint
-from demur.errors import InputError, one_line
+from demur.errors import one_line
 from demur.evals.compare import (
     PairedChange,
     RegressionResult,
@@ -124,7 +124,7 @@ def run_eval_report(args: Namespace) -> int:
     """Print the report and return its status."""
     opened = open_run(args.folder)
     if args.examples < 0:
-        raise InputError(f"--examples must be 0 or more, not `{args.examples}`", where="--examples")
+        raise UsageError(f"--examples must be 0 or more, not `{args.examples}`", where="--examples")
     _take_labels(opened, args)
     if args.judge is not None:
         _ask_judge(opened, args)
@@ -158,7 +158,7 @@ def _take_labels(opened: EvalRun, args: Namespace) -> None:
         found = {} if args.labels is None else read_labels(args.labels, rows)
         if args.labels_from is not None:
             if opened.manifest.target.settings.get("kind") != "recorded":
-                raise InputError(
+                raise UsageError(
                     "reviews apply to recorded answers only, not to new ones",
                     where="--labels-from",
                     help="use it on a run of `recorded:` answers",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import parse_pairs
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.cli.workspace import add_config_option
@@ -96,7 +96,7 @@ def _ask_suite(args: Namespace, suite: EvalSuite, options: dict[str, Any], folde
         asking = _run_locally(args.target, options, suite, folder, cache=args.cache, **settings)
         return asyncio.run(asking)
     if args.cache is not None:
-        raise InputError("--engine ray does not support --cache", where="--cache")
+        raise UsageError("--engine ray does not support --cache", where="--cache")
     engine = ray_engine(args.parts)
     return run_distributed(
         suite, args.target, options, folder, engine=engine, parts_at_once=args.parts, **settings
@@ -344,7 +344,7 @@ def _suite_name(args: Namespace) -> str:
     if args.name is not None:
         if not re.fullmatch(NAME_PATTERN, args.name):
             help_text = "small letters, digits, `-`, `_`, `.`"
-            raise InputError(f"`{args.name}` is not a valid suite name", help=help_text)
+            raise UsageError(f"`{args.name}` is not a valid suite name", help=help_text)
         return str(args.name)
     plain = re.sub(r"[^a-z0-9._-]+", "-", args.file.stem.casefold()).strip("-._")
     return plain[:100] or "imported"

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import parse_pairs, parse_time, write_file
 from demur.cli.terminal import Paint
 from demur.cli.workspace import (
@@ -263,7 +263,7 @@ def _sweep_options(args: Namespace) -> SweepOptions:
         betas = [float(beta) for beta in args.betas.split(",")]
     except ValueError as error:
         help_text = "numbers with commas between them, like 0.05,0.1"
-        raise InputError(
+        raise UsageError(
             f"invalid betas: `{args.betas}`", where="--betas", help=help_text
         ) from error
     try:

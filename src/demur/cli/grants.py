@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from demur.cli.main import Arguments
-from demur.cli.options import parse_period
-from demur.codes.entry import Entry
+from demur.cli.main import Arguments, UsageError
+from demur.cli.options import STANDARD_INPUT, hint_terminal, parse_period, require_code
 from demur.codes.loading import default_registry
+from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind
-from demur.errors import GrantError, InputError, error_reason
+from demur.errors import GrantError, error_reason
 from demur.grants import (
     KEY_BYTES,
     SigningKey,
@@ -51,7 +51,7 @@ def configure_grant_keygen(add: Arguments) -> None:
 def run_grant_keygen(args: Namespace) -> int:
     """Write the signing key and the trusted key."""
     if not Path(args.name).name:
-        raise InputError("a key needs a name", help="like `mary`, for mary.key.json")
+        raise UsageError("a key needs a name", help="like `mary`, for mary.key.json")
     key = SigningKey.from_randomness(
         os.urandom(KEY_BYTES),
         key_id=Path(args.name).name,
@@ -88,7 +88,7 @@ def run_grant_create(args: Namespace) -> int:
     scope: dict[str, str] = {}
     for key, value in map(_parse_pair, args.scope):
         if key in scope:
-            raise InputError(f"the scope names `{key}` twice", help="sign a grant for each value")
+            raise UsageError(f"the scope names `{key}` twice", help="sign a grant for each value")
         scope[key] = value
     grant = sign_grant(
         read_signing_key(args.key),
@@ -98,24 +98,25 @@ def run_grant_create(args: Namespace) -> int:
         scope=scope,
         not_before=now,
         expires_at=now + parse_period(args.period),
-        codes=[_require_liftable(registry[code], args.kind) for code in args.code],
+        codes=[_require_liftable(code, args.kind, registry) for code in args.code],
     )
     print(grant.to_json().decode())
     return 0
 
 
-def _require_liftable(entry: Entry, kind: str) -> str:
+def _require_liftable(code: str, kind: str, registry: Registry) -> str:
+    entry = registry[require_code(code, registry)]
     if kind not in entry.grants:
         kinds = ", ".join(entry.grants)
         help_text = f"it is lifted by {kinds}" if kinds else "no grant lifts it"
-        raise InputError(f"a grant of {kind} does not lift `{entry.code}`", help=help_text)
+        raise UsageError(f"a grant of {kind} does not lift `{entry.code}`", help=help_text)
     return entry.code
 
 
 def _parse_pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not (key and equals and value):
-        raise InputError(f"a scope is KEY=VALUE, not `{text}`", help="like `action=refund`")
+        raise UsageError(f"a scope is KEY=VALUE, not `{text}`", help="like `action=refund`")
     return key, value
 
 
@@ -132,9 +133,11 @@ def configure_grant_verify(add: Arguments) -> None:
 
 def run_grant_verify(args: Namespace) -> int:
     """Print whether the grant is valid, or why it is not."""
-    grant = Grant.from_json(
-        sys.stdin.buffer.read() if str(args.grant) == "-" else read_grant_file(args.grant)
-    )
+    if str(args.grant) == STANDARD_INPUT:
+        hint_terminal("the grant")
+        grant = Grant.from_json(sys.stdin.buffer.read())
+    else:
+        grant = Grant.from_json(read_grant_file(args.grant))
     now = datetime.now(UTC)  # noqa: TID251 - the command is where the clock enters
     why = check_grant(
         grant, read_key_ring(args.trust), now=now, revoked=read_revocations(args.revoked)

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import STANDARD_INPUT, add_registry_option, read_input
 from demur.cli.terminal import Paint, print_problem, terminal_width, wrap_text
 from demur.codes.lint import lint_paths, lint_to_sarif
 from demur.codes.lint_rules import LintLevel
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
-from demur.errors import InputError, PolicyError, one_line
+from demur.errors import PolicyError, one_line
 from demur.policy.lint import PolicyDiagnostic, diagnose_problem, lint_policy
 from demur.policy.loader import load_policy
 from demur.respond.lint import lint_refusal
@@ -219,7 +219,7 @@ def run_lint_refusal(args: Namespace) -> int:
     text = raw.decode("utf-8-sig", "replace")
     found = list(_parse_rows(text, where) or _split_texts(text, where))
     if not found:
-        raise InputError("the input holds no refusal", where=where)
+        raise UsageError("the input holds no refusal", where=where)
     for index, one in enumerate(found):
         code, locale = one.code or args.code, one.locale or args.locale
         report = lint_refusal(one.text, code, locale, marks=marks)

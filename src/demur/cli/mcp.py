@@ -18,7 +18,7 @@ from string import Template
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import write_file
 from demur.cli.terminal import Paint, format_table
 from demur.errors import InputError, one_line
@@ -62,7 +62,7 @@ def require_server_name(args: Namespace) -> str:
         InputError: No server or two servers are named, or the name or URL is invalid.
     """
     if bool(args.command) == bool(args.url):
-        raise InputError(
+        raise UsageError(
             "give one server: a command after `--`, or --url", help="like `-- python server.py`"
         )
     if args.url:

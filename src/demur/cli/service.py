@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from demur.audit.report import format_amount
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import parse_period
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
@@ -199,7 +199,7 @@ def configure_keys_create(add: Arguments) -> None:
 def run_keys_create(args: Namespace) -> int:
     """Create a key and print it."""
     if args.tenant == "":
-        raise InputError(
+        raise UsageError(
             "--tenant must not be empty", help="--all-tenants creates a key for every tenant"
         )
     config = load_settings(args)
@@ -285,11 +285,11 @@ def configure_monitor(add: Arguments) -> None:
 def run_monitor(args: Namespace) -> int:
     """Show decisions until Ctrl-C."""
     if not 1 <= args.hours <= _MAX_HOURS:
-        raise InputError(f"--hours must be from 1 to {_MAX_HOURS}, not `{args.hours}`")
+        raise UsageError(f"--hours must be from 1 to {_MAX_HOURS}, not `{args.hours}`")
     if not 0.1 <= args.every <= 3600:
-        raise InputError(f"--every must be from 0.1 to 3600 seconds, not `{args.every:g}`")
+        raise UsageError(f"--every must be from 0.1 to 3600 seconds, not `{args.every:g}`")
     if not 1 <= args.rows <= 200:
-        raise InputError(f"--rows must be from 1 to 200, not `{args.rows}`")
+        raise UsageError(f"--rows must be from 1 to 200, not `{args.rows}`")
     with open_existing_store(load_settings(args)) as store:
         try:
             _refresh_screen(store, args)

@@ -5,11 +5,14 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from demur.codes.vocabulary import RefusalClass
 from demur.errors import Problem, one_line
-from demur.model.decision import Outcome
+
+if TYPE_CHECKING:
+    # Every command imports this module, and help must not wait for the model.
+    from demur.model.decision import Outcome
 
 __all__ = ["Paint", "class_colour", "format_table", "paint_outcome", "wrap_text"]
 
@@ -72,15 +75,15 @@ def class_colour(refusal_class: str | None) -> str:
 
 
 _OUTCOME_COLOURS = {
-    Outcome.ALLOWED: "green",
-    Outcome.ALLOWED_WITH_LIMITS: "cyan",
-    Outcome.NEEDS_SOMETHING: "yellow",
-    Outcome.REFUSED: "red",
-    Outcome.COULD_NOT_JUDGE: "yellow",
+    "allowed": "green",
+    "allowed_with_limits": "cyan",
+    "needs_something": "yellow",
+    "refused": "red",
+    "could_not_judge": "yellow",
 }
 
 
-def paint_outcome(outcome: Outcome, paint: Paint) -> str:
+def paint_outcome(outcome: "Outcome", paint: Paint) -> str:
     """Return the outcome in words and in its colour."""
     return paint(outcome.label, "bold", _OUTCOME_COLOURS[outcome])
 

@@ -67,8 +67,9 @@ def test_codes_are_filtered_by_severity_surface_and_family(core: Registry, capsy
 
 
 def test_an_unknown_family_is_an_error_with_a_guess(capsys: Capture) -> None:
-    assert main(["codes", "list", "--family", "gard"]) == 1
+    assert main(["codes", "list", "--family", "gard"]) == 2
     assert "did you mean `guard`?" in capsys.readouterr().err
+    assert main(["codes", "list", "--family", "Guard"]) == 0
 
 
 def test_a_filter_that_nothing_passes_leaves_an_empty_table(
@@ -90,7 +91,7 @@ def test_a_word_that_is_not_in_the_list_shows_the_list_in_plain_words(
 
     err = capsys.readouterr().err
     assert caught.value.code == 2
-    assert "invalid choice: 'nope'" in err
+    assert f"unknown value `nope` of {option}" in err
     assert "<" not in err
 
 
@@ -124,11 +125,11 @@ def test_json_is_the_whole_entry(capsys: pytest.CaptureFixture[str], core: Regis
 def test_an_unknown_code_is_an_error_with_a_suggestion(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["codes", "explain", "RCE_RISC"]) == 1
+    assert main(["codes", "explain", "RCE_RISC"]) == 2
 
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "unknown reason code `RCE_RISC`" in shown.err
+    assert "unknown code `RCE_RISC`" in shown.err
     assert "did you mean `RCE_RISK`?" in shown.err
 
 

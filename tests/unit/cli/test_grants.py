@@ -88,7 +88,7 @@ def test_a_limited_key_signs_nothing_else(tmp_path: Path) -> None:
         (["--scope", "refund"], "KEY=VALUE"),
         (["--for", "soon"], "not a period"),
         (["--for", "0h"], "not a period"),
-        (["--code", "NOPE"], "unknown reason code"),
+        (["--code", "NOPE"], "unknown code"),
     ],
 )
 def test_bad_words_say_what_is_meant(mary: Path, more: list[str], problem: str) -> None:
@@ -97,7 +97,7 @@ def test_bad_words_say_what_is_meant(mary: Path, more: list[str], problem: str) 
         *("--to", "agent:a", "--scope", "action=refund", *more),
     )
 
-    assert ran.status == 1
+    assert ran.status == 2
     assert problem in ran.err
 
 
@@ -158,7 +158,7 @@ def test_a_grant_that_would_not_do_what_it_says_is_not_signed(
         *("--to", "agent:a", "--scope", "action=refund", *more),
     )
 
-    assert ran.status == 1
+    assert ran.status == 2
     assert problem in ran.err
 
 

@@ -245,5 +245,5 @@ def test_it_looks_again_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> 
 def test_monitor_refuses_invalid_options(given: tuple[str, str]) -> None:
     ended = demur("monitor", *given)
 
-    assert ended.status == 1
+    assert ended.status == 2
     assert given[0] in ended.err
