@@ -154,11 +154,24 @@ FILE_FIELDS: Mapping[str, _Read] = {
 }
 
 
+# These stand for values that were reported, so that the rest of the file can be checked.
+_UNREAD_HEAD: Mapping[str, Any] = {
+    "version": "0.0.0",
+    "domain": None,
+    "min_core": None,
+    "phrases": {},
+}
+
+
 class RegistryRow(NamedTuple):
-    """One entry as written: its fields, and its place in the file."""
+    """One entry as written: its fields, and its place in the file.
+
+    `unread` names the fields whose value was reported and is not among `fields`.
+    """
 
     where: str
     fields: Mapping[str, Any]
+    unread: frozenset[str] = frozenset()
 
     @property
     def code(self) -> str:
@@ -175,6 +188,13 @@ class RegistryDocument(NamedTuple):
     min_core: str | None
     phrases: Mapping[str, str]
     rows: tuple[RegistryRow, ...]
+
+
+class DocumentReading(NamedTuple):
+    """What could be read of a file, and all problems that were found in it on the way."""
+
+    document: RegistryDocument | None
+    problems: tuple[Problem, ...]
 
 
 _CODE_KEY = re.compile(r'"code"\s*:\s*"([^"\\\n]*)"')
@@ -223,14 +243,22 @@ def read_document(source: Path | str, text: str | None = None) -> RegistryDocume
     Raises:
         RegistryError: The file cannot be read, or a field is invalid.
     """
-    where = str(source)
-    if text is None:
-        text = _read_file(where)
-    reader = _RegistryReader(where, text)
-    document = _build_document(reader, _parse_json(where, text))
-    if reader.problems:
-        raise RegistryError.from_problems(reader.problems)
+    document, problems = scan_document(source, text)
+    if document is None or problems:
+        raise RegistryError.from_problems(problems)
     return document
+
+
+def scan_document(source: Path | str, text: str | None = None) -> DocumentReading:
+    """Return what can be read of a registry file, so that its entries can be checked as well."""
+    where = str(source)
+    try:
+        text = _read_file(where) if text is None else text
+        reader = _RegistryReader(where, text)
+        document = _build_document(reader, _parse_json(where, text))
+    except RegistryError as error:
+        return DocumentReading(None, error.problems)
+    return DocumentReading(document, tuple(reader.problems))
 
 
 def _read_file(where: str) -> str:
@@ -287,6 +315,7 @@ def _build_document(reader: _RegistryReader, raw: object) -> RegistryDocument:
             head[name] = read(head[name])
         except RegistryFieldError as wrong:
             reader.report(f"{where}: {name}", wrong.problem, wrong.help)
+            head[name] = _UNREAD_HEAD[name]
     codes = raw.get("codes")
     if not isinstance(codes, list):
         reader.report(f"{where}: codes", f"must be a list of entries, not {show_value(codes)}")
@@ -305,4 +334,5 @@ def _read_row(reader: _RegistryReader, index: int, item: object) -> RegistryRow 
         reader.report(place, "an entry needs a `code`")
         return None
     place = reader.locate_entry(code)
-    return RegistryRow(place, reader.check_fields(place, item))
+    fields = reader.check_fields(place, item)
+    return RegistryRow(place, fields, frozenset(item.keys() & ENTRY_FIELDS.keys() - fields.keys()))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.codes.document import SCHEMA_VERSION, RegistryDocument, read_document
-from demur.codes.registry import CORE_PATH, Registry
+from demur.codes.registry import CORE_PATH, Registry, read_organisations
 from demur.errors import RegistryError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _fingerprint_file(path: Path | str) -> _FileFingerprint:
 
 @lru_cache(maxsize=64)
 def _load_registry(fingerprints: tuple[_FileFingerprint, ...]) -> Registry:
-    named = [read_document(path) for path, *_ in fingerprints]
+    named = read_organisations(path for path, *_ in fingerprints)
     return Registry(read_document(CORE_PATH), [*named, *_installed_documents()])
 
 

@@ -13,7 +13,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
-from demur.codes.document import SCHEMA_VERSION, RegistryDocument, RegistryRow, read_document
+from demur.codes.document import (
+    SCHEMA_VERSION,
+    RegistryDocument,
+    RegistryRow,
+    read_document,
+    scan_document,
+)
 from demur.codes.entry import Entry, Examples, is_domain, local_name, name_problem
 from demur.codes.vocabulary import Advice, Effect, RefusalClass, Stability
 from demur.errors import InputTypeError, Problem, RegistryError, UnknownCodeError
@@ -57,7 +63,7 @@ def _version_numbers(version: str) -> tuple[int, ...]:
 def check_row(row: RegistryRow, document: RegistryDocument, core: _Entries) -> Iterator[Problem]:
     """Yield the problems of an organisation's row, before inherited fields are filled in."""
     for name in REQUIRED_OF_ORGANISATIONS:
-        if row.fields.get(name) is None:
+        if row.fields.get(name) is None and name not in row.unread:
             yield Problem(row.where, f"an organisation's code needs `{name}`")
     domain, slash, local = row.code.rpartition("/")
     if not slash:
@@ -253,6 +259,24 @@ def _list_fragments(phrase: str) -> list[str]:
     return list(dict.fromkeys(phrase[at : at + _FRAGMENT_LENGTH] for at in range(last + 1)))
 
 
+def read_organisations(paths: Iterable[Path | str]) -> list[RegistryDocument]:
+    """Return the files of organisations.
+
+    Raises:
+        RegistryError: A file cannot be read; carries every problem of all files, those of
+            their entries included.
+    """
+    readings = [scan_document(path) for path in paths]
+    problems = [problem for reading in readings for problem in reading.problems]
+    documents = [reading.document for reading in readings if reading.document is not None]
+    if problems:
+        reported = {problem.where for problem in problems}
+        found = _RegistryBuilder(read_document(CORE_PATH), documents).problems
+        problems += [problem for problem in found if problem.where not in reported]
+        raise RegistryError.from_problems(problems)
+    return documents
+
+
 CORE_PATH = Path(__file__).with_name("reason_codes.v1.json")
 _Sources = tuple[RegistryDocument, tuple[RegistryDocument, ...]]
 
@@ -284,7 +308,7 @@ class Registry:
         Raises:
             RegistryError: A file cannot be read or breaks a rule.
         """
-        return cls(read_document(CORE_PATH), [read_document(path) for path in paths])
+        return cls(read_document(CORE_PATH), read_organisations(paths))
 
     @classmethod
     def from_document(cls, document: RegistryDocument) -> Self:
@@ -388,6 +412,7 @@ class _RegistryBuilder:
         self.phrases: dict[str, str] = {}
         self.versions = {"": core.version}
         self._places: dict[str, str] = {}
+        self._unread: set[str] = set()
         self._add_core(core)
         core_entries = dict(self.entries)
         for document in organisations:
@@ -417,7 +442,9 @@ class _RegistryBuilder:
         for row in document.rows:
             self.problems += check_row(row, document, core_entries)
             parent = core_entries.get(row.fields.get("parent", ""))
-            if parent is not None and row.code not in core_entries:
+            if row.unread:
+                self._unread.add(row.code)
+            elif parent is not None and row.code not in core_entries:
                 self._add_entry(row, inherit_fields(row, parent))
         self._add_phrases(document.phrases, document)
 
@@ -435,7 +462,7 @@ class _RegistryBuilder:
     def _add_phrases(self, phrases: Mapping[str, str], document: RegistryDocument) -> None:
         for phrase, code in sorted(phrases.items()):
             where = f"{document.where}: phrases"
-            if code not in self.entries:
+            if code not in self.entries and code not in self._unread:
                 hint = did_you_mean(code, self.entries)
                 self.problems.append(Problem(where, f"unknown reason code `{code}`", hint))
             self._add_phrase(phrase, code, where)

@@ -173,6 +173,59 @@ def test_a_denial_elsewhere_in_the_text_denies_nothing(text: str, code: str) -> 
     assert CORE.code_of_phrase(text) == code
 
 
+def test_a_foreign_list_of_codes_is_told_everything_that_it_lacks(tmp_path: Path) -> None:
+    listed = [
+        {"code": "CHARGEBACK_RISK_BLOCK", "description": "Too risky."},
+        {"code": "LATE_PARCEL", "description": "It comes too late."},
+    ]
+    path = tmp_path / "codes.json"
+    path.write_text(json.dumps({"schema_version": "reason_codes.v1", "codes": listed}))
+
+    with pytest.raises(RegistryError) as caught:
+        Registry.load(path)
+
+    told = [
+        ((problem.where or "").rpartition(" ")[2], problem.problem)
+        for problem in caught.value.problems
+    ]
+    assert told == [
+        ("version", "must be a version like `1.0.0`, not `null`"),
+        ("domain", "an organisation's registry needs a domain"),
+        ("CHARGEBACK_RISK_BLOCK", "an organisation's code needs `parent`"),
+        ("CHARGEBACK_RISK_BLOCK", "an organisation's code needs `since`"),
+        ("CHARGEBACK_RISK_BLOCK", "redefines a core code"),
+        ("LATE_PARCEL", "an organisation's code needs `parent`"),
+        ("LATE_PARCEL", "an organisation's code needs `since`"),
+        ("LATE_PARCEL", "has no domain"),
+    ]
+
+
+def test_the_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    for name, text in (("a.json", "{"), ("b.json", "[]")):
+        (tmp_path / name).write_text(text)
+    bad = {"code": "acme.com/LATE", "description": "Late.", "since": "1.0.0", "parent": 7}
+    file: dict[str, object] = {"schema_version": "reason_codes.v1", "version": "1.0.0"}
+    file |= {"domain": "acme.com"}
+    file |= {"codes": [bad, {"code": "acme.com/LATE_1"}], "phrases": {"is late": "acme.com/LATE"}}
+    (tmp_path / "c.json").write_text(json.dumps(file))
+
+    with pytest.raises(RegistryError) as caught:
+        Registry.load(*(tmp_path / name for name in ("a.json", "b.json", "c.json", "d.json")))
+
+    told = [problem.problem for problem in caught.value.problems]
+    assert told[:2] == [
+        "not JSON: expecting property name enclosed in double quotes",
+        "a registry is a JSON object",
+    ]
+    assert told[2].startswith("must be a non-empty string")
+    assert told[3] == "cannot read the registry: no such file or directory"
+    assert told[4:] == [
+        "an organisation's code needs `description`",
+        "an organisation's code needs `parent`",
+        "an organisation's code needs `since`",
+    ]
+
+
 def test_the_core_may_map_phrases_of_its_own() -> None:
     file = json.loads(CORE_PATH.read_text("utf-8"))
     file["phrases"] = {"computer says no": "POLICY_VIOLATION"}
