@@ -57,7 +57,7 @@ def scan_piece(
     except (OSError, ValueError) as error:
         reason = error_reason(error)
     except DemurError as error:
-        reason = error.problem
+        reason = f"{error.problem}: {error.help}" if error.help else error.problem
     return RefusalCounts(unread=(UnreadFile(piece.path, reason),))
 
 

@@ -150,7 +150,8 @@ def test_a_missing_package_is_reported_for_its_file(
     monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
 
     [unread] = triage_logs([str(path)], TEXT).unread
-    assert unread.reason == "zstd needs the `zstandard` package"
+    reason = "zstd needs the `zstandard` package: pip install 'demur[triage]'"
+    assert unread.reason == reason
 
 
 def test_there_is_at_least_one_job(monkeypatch: pytest.MonkeyPatch) -> None:

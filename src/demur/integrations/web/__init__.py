@@ -10,7 +10,7 @@ from demur.integrations._kit import missing_extra
 try:
     import starlette.requests  # noqa: F401 - report a missing extra at once
 except ImportError as error:
-    raise missing_extra("web") from error
+    raise missing_extra("web", "starlette") from error
 
 from demur.integrations.web.guard import MAX_BODY_BYTES, PromptGuard, prompt_text, refusal_response
 from demur.integrations.web.middleware import PromptGuardMiddleware

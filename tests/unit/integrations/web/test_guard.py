@@ -1,6 +1,8 @@
 import asyncio
 import json
 import pickle
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -365,3 +367,13 @@ def test_a_refused_request_can_be_sent_to_another_process() -> None:
     again = pickle.loads(pickle.dumps(refused))  # noqa: S301 - it was made here
 
     assert (again.status, str(again)) == (413, str(refused))
+
+
+def test_without_starlette_the_error_names_the_package_and_its_extra() -> None:
+    script = "import sys; sys.modules['starlette'] = None; import demur.integrations.web"
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+
+    assert "this adapter needs the `starlette` package" in ran.stderr
+    assert "help: pip install 'demur[web]'" in ran.stderr
