@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from demur.codes.loading import default_registry
+from demur.codes.loading import check_pin, default_registry
 from demur.errors import DemurError, InputError, error_reason
 from demur.gate.gate import MAX_ATTEMPTS, Gate, Sink
 from demur.gate.guard_settings import GuardSettings, read_guard_settings, resolve_guard_paths
@@ -47,8 +47,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `store` is a path or a URL (`sqlite:///...`, `postgresql://...`); empty means that
     decisions are not stored. `durability` is `full` (survives a power loss) or `normal`
-    (survives a crash of the process). `guards` holds the settings of guards, `service` those of
-    the HTTP service.
+    (survives a crash of the process). `registry` pins versions of registries, like `1.2`.
+    `guards` holds the settings of guards, `service` those of the HTTP service.
     """
 
     policy: str = "policy.yaml"
@@ -58,6 +58,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     mode: Mode | None = None
     redaction: str = "default"
     redact_paths: tuple[str, ...] = ()
+    registry: str | None = None
     registries: tuple[str, ...] = ()
     keys: str | None = None
     revoked: tuple[str, ...] = ()
@@ -160,8 +161,18 @@ def load_config(path: Path | str) -> Config:
     except (ValueError, RecursionError) as error:
         # Also raised for numbers and nesting that the parser does not accept.
         raise InputError(f"not TOML: {error}", where=where) from error
-    config = msgspec.structs.replace(config, guards=guards)
-    return _resolve_paths(config, Path(path).parent)
+    config = _resolve_paths(msgspec.structs.replace(config, guards=guards), Path(path).parent)
+    _check_registry_pin(config, f"{where}: registry")
+    return config
+
+
+def _check_registry_pin(config: Config, where: str) -> None:
+    if config.registry is None:
+        return
+    try:
+        check_pin(default_registry(*config.registries), config.registry)
+    except InputError as error:
+        raise InputError(error.problem, where=where, help=error.help) from error
 
 
 def _read_memory_setting(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -218,8 +229,15 @@ def open_gate(
 ) -> Gate:
     """Return the gate that the settings describe. Close it when done.
 
-    `policy` and `store` replace those of the settings.
+    `policy` and `store` replace those of the settings. A store that cannot be reached now is no
+    error: the gate abstains with STORAGE_UNAVAILABLE until it can be.
+
+    Raises:
+        InputError: A setting cannot be used.
+        PolicyError: The policy cannot be used.
+        StorageError: The store is no database, or is newer than this demur.
     """
+    _check_registry_pin(config, "registry")
     registry = default_registry(*config.registries)
     settings: dict[str, Any] = {
         "registry": registry,
@@ -235,7 +253,7 @@ def open_gate(
     }
     chosen = load_policy(config.policy, registry=registry) if policy is None else policy
     # Open the store last, so that nothing stays open if a setting is wrong.
-    store = open_configured_store(config) if store is None else store
+    store = open_configured_store(config, defer=True) if store is None else store
     try:
         return Gate(chosen, store, **settings)
     except BaseException:
@@ -244,10 +262,17 @@ def open_gate(
         raise
 
 
-def open_configured_store(config: Config) -> Store | None:
-    """Return the store that the settings name, or None if they name none."""
+def open_configured_store(config: Config, *, defer: bool = False) -> Store | None:
+    """Return the store that the settings name, or None if they name none.
+
+    With `defer`, a database that cannot be reached now is opened at its next use.
+
+    Raises:
+        InputError: The setting names no store, but a folder or an unknown scheme.
+        StorageError: The store cannot be opened.
+    """
     settings: dict[str, Any] = {"durability": config.durability, "deadline_s": config.deadline_s}
-    return open_store(config.store, **settings) if config.store else None
+    return open_store(config.store, defer=defer, **settings) if config.store else None
 
 
 def open_dry_run_gate(config: Config) -> Gate:
@@ -314,7 +339,8 @@ def decide(
 
     `config` is a `Config` or a settings file; without one, the file that `DEMUR_CONFIG`
     names or the nearest `demur.toml` (`find_config`). The record also reads as a mapping:
-    `record["reason_codes"]` is a list of strings.
+    `record["reason_codes"]` is a list of strings. If the store cannot be reached, the decision is
+    ABSTAIN with STORAGE_UNAVAILABLE, also for the first request.
 
     Raises:
         InputError: The request or the settings cannot be used.

@@ -159,6 +159,9 @@ class Gate:
         `signals.guards.GUARD.NAME`; never pass on what a caller sent there. The operator sets
         `tenant`; a request that names another one is an error.
 
+        If the store cannot be reached, the decision is ABSTAIN with STORAGE_UNAVAILABLE; it is not
+        an error.
+
         Raises:
             InputError: The request cannot be used; `where` is the path to the part at fault.
             InputTypeError: A part has the wrong type.
@@ -456,12 +459,14 @@ class Gate:
         """Spool a decision that could not be stored, and return its refusal."""
         result = storage_unavailable_result(self.registry, error)
         record = self._draft_runtime(draft.prepared, result).record
-        _log.error("decision %s could not be stored: %s", record.decision_id, error.problem)
+        reason = str(error).replace("\n  help: ", "; ")
+        _log.error("decision %s could not be stored: %s", record.decision_id, reason)
         try:
             if self._spool is not None:
                 self._spool.add(record)
-        except StorageError:
-            _log.exception("decision %s could not be spooled", record.decision_id)
+        except StorageError as spool_error:
+            reason = str(spool_error).replace("\n  help: ", "; ")
+            _log.error("decision %s could not be spooled: %s", record.decision_id, reason)
         return record
 
     def _notify_sinks(self, record: DecisionRecord) -> DecisionRecord:

@@ -1,15 +1,19 @@
-"""Open a store by its URL, or one for dry runs."""
+"""Open a store by its URL, at once or at its first use, or one for dry runs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, cast
 from urllib.parse import unquote
 
 from demur.errors import InputError, MissingExtraError
 from demur.model.record import DecisionRecord
+from demur.store.backend import UnavailableError
 from demur.store.rows import Snapshot
+from demur.store.sql import Backend
 from demur.store.sqlite import MEMORY, Durability, SqliteBackend
 from demur.store.store import Store, StoredRecord
 
@@ -20,12 +24,16 @@ def open_store(
     durability: Durability = "full",
     deadline_s: float | None = None,
     busy_timeout_s: float = 30.0,
+    defer: bool = False,
 ) -> Store:
     """Return the store at a path, `sqlite:///path`, `:memory:` or `postgresql://...`.
 
+    With `defer`, a database that cannot be reached now is opened at its next use. Until then each
+    use raises `UnavailableError`, so a gate abstains with STORAGE_UNAVAILABLE.
+
     Raises:
         StorageError: It cannot be opened.
-        InputError: The URL has an unknown scheme.
+        InputError: The URL has an unknown scheme, or the path is a folder.
         MissingExtraError: The PostgreSQL driver is not installed.
     """
     address = os.fspath(url)
@@ -37,14 +45,53 @@ def open_store(
         except ImportError as error:
             problem = "PostgreSQL needs the `psycopg` package"
             raise MissingExtraError(problem, help="pip install 'demur[postgres]'") from error
-        backend = postgres.open_postgres(address, **settings)
+        opening = partial(postgres.open_postgres, address, **settings)
     elif separator and scheme != "sqlite":
         help_text = "use a path, sqlite:/// or postgresql://"
         raise InputError(f"no store is known for `{scheme}://`", help=help_text)
     else:
         path = unquote(rest.removeprefix("/")) or MEMORY if separator else address
-        backend = SqliteBackend(path, **settings)
+        if os.path.isdir(path):  # noqa: PTH112 - never raises
+            help_text = "name a file in it, like demur.db"
+            raise InputError(
+                "the store cannot be opened: this is a folder", where=path, help=help_text
+            )
+        opening = partial(SqliteBackend, path, **settings)
+    try:
+        backend: Backend = opening()
+    except UnavailableError as error:
+        if not defer or not _is_outage(error):
+            raise
+        backend = cast("Backend", DeferredBackend(opening))
     return Store(backend, deadline_s=deadline_s)
+
+
+def _is_outage(error: UnavailableError) -> bool:
+    """Return whether waiting may help; a file that is no database stays one."""
+    return getattr(error.__cause__, "sqlite_errorname", "") != "SQLITE_NOTADB"
+
+
+class DeferredBackend:
+    """A database that could not be reached yet, and that is opened at its next use.
+
+    Every method and attribute is that of the database, once it is open.
+    """
+
+    def __init__(self, opening: Callable[[], Backend]) -> None:
+        self._opening = opening
+        self._lock = Lock()
+        self._backend: Backend | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        with self._lock:
+            if self._backend is None:
+                self._backend = self._opening()
+        return getattr(self._backend, name)
+
+    def close(self) -> None:
+        """Close the database, if it was opened."""
+        if self._backend is not None:
+            self._backend.close()
 
 
 class DryRunStore(Store):

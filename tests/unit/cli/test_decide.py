@@ -52,6 +52,33 @@ def test_the_exit_status_tells_what_was_decided(name: str, status: int) -> None:
     assert demur("decide", name, "--json").status == status
 
 
+def test_a_store_that_is_down_could_not_judge_and_says_why() -> None:
+    path = Path("demur.toml")
+    settings = path.read_text(encoding="utf-8")
+    path.write_text(settings.replace('"demur.db"', '"later/demur.db"'), encoding="utf-8")
+
+    ran = demur("decide", SMALL)
+
+    assert ran.status == 6
+    assert ran.out.startswith("could not judge\n")
+    assert "  code STORAGE_UNAVAILABLE\n" in ran.out
+    assert ran.out.endswith("(not stored)\n")
+
+
+def test_a_store_that_is_a_folder_is_an_error_of_the_settings() -> None:
+    path = Path("demur.toml")
+    settings = path.read_text(encoding="utf-8")
+    path.write_text(settings.replace('"demur.db"', '"samples"'), encoding="utf-8")
+
+    ran = demur("decide", SMALL)
+
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err == (
+        "error: samples: the store cannot be opened: this is a folder\n"
+        "  help: name a file in it, like demur.db\n"
+    )
+
+
 def test_an_undecided_request_names_the_fact_and_the_rule() -> None:
     out = demur("decide", UNCLEAR).out
 

@@ -169,3 +169,15 @@ def test_settings_that_are_not_there_are_an_error() -> None:
 
 def test_the_policy_of_agents_can_be_read() -> None:
     assert parse_policy(read_agent_policy()).policy_id == "agent"
+
+
+def test_a_store_that_is_down_refuses_each_check_until_it_can_be_reached(tmp_path: Path) -> None:
+    with open_enforcer(store=tmp_path / "later" / "demur.db") as enforcer:
+        down = enforcer.check_tool_call("ls", {"path": "."})
+        (tmp_path / "later").mkdir()
+        up = enforcer.check_tool_call("ls", {"path": "."})
+
+    assert not down.allowed
+    assert down.refusal is not None
+    assert down.refusal.code == "STORAGE_UNAVAILABLE"
+    assert up.allowed

@@ -64,6 +64,30 @@ def test_findings_signals_and_grants_passed_with_the_request_count(folder: Path)
     assert decide(refund(400), config=config, grants=[signed]).verdict is Verdict.ALLOW
 
 
+@pytest.mark.parametrize("store", ["later/d.db", "postgresql://127.0.0.1:1/d?connect_timeout=2"])
+def test_a_store_that_is_down_at_the_first_request_abstains(store: str, folder: Path) -> None:
+    config = Config(store=store, spool="spool.jsonl")
+    first = decide(refund(), config=config)
+
+    assert (first.verdict, first.reason_codes) == (Verdict.ABSTAIN, ("STORAGE_UNAVAILABLE",))
+    assert first.chain is None
+    assert len((folder / "spool.jsonl").read_text(encoding="utf-8").splitlines()) == 1
+    if store == "later/d.db":
+        (folder / "later").mkdir()
+        assert decide(refund(), config=config).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("store", "problem"), [(".", "this is a folder"), ("mysql://x", "`mysql://`")]
+)
+@pytest.mark.usefixtures("folder")
+def test_a_setting_that_names_no_store_is_an_error_with_help(store: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem) as caught:
+        decide(refund(), config=Config(store=store))
+
+    assert caught.value.help
+
+
 @pytest.mark.usefixtures("folder")
 def test_without_settings_there_is_an_error_that_helps() -> None:
     with pytest.raises(InputError, match="no settings") as caught:

@@ -40,6 +40,25 @@ def test_the_settings_file_makes_the_application(
     assert not service.sample
 
 
+def test_a_service_starts_while_its_store_is_down(tmp_path: Path) -> None:
+    config = load_config(folder_of(tmp_path) / "demur.toml")
+    app = worker.make_app(
+        msgspec.structs.replace(config, store=str(tmp_path / "later" / "d.db")), ServiceSettings()
+    )
+    body = {"request": {"action": {"type": "refund"}}}
+
+    async def call() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            return await http.post("/v1/decide", json=body)
+
+    answered = asyncio.run(call())
+    app.state.service.close()
+
+    assert answered.status_code == 503
+    assert answered.json()["code"] == "STORAGE_UNAVAILABLE"
+
+
 def poll(apps: list[Starlette], run: str) -> list[bool]:
     """Return whether calls are allowed that go to workers in turn."""
     body = {"name": "poll", "arguments": {"id": 1}, "run": run}

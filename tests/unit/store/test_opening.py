@@ -100,8 +100,45 @@ def test_an_existing_store_keeps_its_mode(tmp_path: Path) -> None:
     assert (tmp_path / "demur.db").stat().st_mode & 0o777 == 0o640
 
 
+def test_a_store_that_is_down_can_be_opened_at_its_next_use(tmp_path: Path) -> None:
+    path = tmp_path / "later" / "demur.db"
+    with pytest.raises(UnavailableError):
+        open_store(path)
+    with open_store(path, defer=True) as store:
+        with pytest.raises(UnavailableError, match="unable to open") as caught:
+            store.put(make_record(1))
+        assert caught.value.where == str(path)
+        path.parent.mkdir()
+        store.put(make_record(1))
+
+        assert store.count_rows()["records"] == 1
+        assert store.info()["kind"] == "sqlite"
+
+
+def test_closing_a_store_that_was_never_reached_does_nothing(tmp_path: Path) -> None:
+    open_store(tmp_path / "later" / "demur.db", defer=True).close()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_postgresql_server_that_is_down_can_be_reached_later() -> None:
+    with (
+        open_store("postgresql://127.0.0.1:1/demur", defer=True, busy_timeout_s=2) as store,
+        pytest.raises(UnavailableError, match="cannot be used") as caught,
+    ):
+        store.list_heads()
+    assert caught.value.where == "127.0.0.1/demur"
+
+
+def test_a_file_that_is_no_database_is_an_error_at_once(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a database " * 100, encoding="utf-8")
+    with pytest.raises(UnavailableError, match="not a database") as caught:
+        open_store(tmp_path / "notes.txt", defer=True)
+    assert caught.value.help == "name another file; this one is no SQLite database"
+
+
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="is a folder") as caught:
+    with pytest.raises(InputError, match="is a folder") as caught:
         open_store(tmp_path)
     assert caught.value.where == str(tmp_path)
     assert caught.value.help == "name a file in it, like demur.db"

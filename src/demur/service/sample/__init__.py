@@ -16,6 +16,7 @@ from demur.guards.builtin import check
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
+from demur.store.backend import UnavailableError
 from demur.store.rows import Label
 from demur.store.store import Store
 
@@ -77,8 +78,11 @@ def make_sample(store: Store, now: datetime, *, count: int = _DEFAULT_COUNT) -> 
 
 
 def has_sample(store: Store) -> bool:
-    """Return whether a store holds sample decisions."""
-    return any(head.tenant == SAMPLE_TENANT for head in store.list_heads())
+    """Return whether a store holds sample decisions; false if it cannot be reached now."""
+    try:
+        return any(head.tenant == SAMPLE_TENANT for head in store.list_heads())
+    except UnavailableError:
+        return False
 
 
 def _read(name: str) -> str:

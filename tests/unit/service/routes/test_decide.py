@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -40,6 +41,17 @@ def test_findings_and_signals_next_to_the_request_count() -> None:
 
     assert record["reason_codes"] == ["RCE_RISK"]
     assert record["risk_signals"]["mood"] == 1
+
+
+def test_a_store_that_is_down_from_the_start_is_answered_as_an_outage(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "later" / "demur.db", defer=True)
+    with gate_over(store) as gate, open_service_over(gate) as call:
+        down = call("POST", "/v1/decide", {"request": refund()})
+        (tmp_path / "later").mkdir()
+        up = call("POST", "/v1/decide", {"request": refund()})
+
+    assert (down.status_code, down.json()["code"]) == (503, "STORAGE_UNAVAILABLE")
+    assert (up.status_code, up.json()["verdict"]) == (200, "ALLOW")
 
 
 def test_the_key_says_whose_decision_it_is() -> None:
