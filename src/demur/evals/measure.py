@@ -1,13 +1,23 @@
-"""Measure both rates of a function on a list of prompts in one call; nothing is stored."""
+"""Measure both rates of a model on a list of prompts in one call; nothing is stored."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from demur.errors import InputError
+from demur.errors import InputError, InputTypeError
 from demur.evals.rates import OutcomeTally, Partials, SuiteRates
 from demur.evals.score import score_answer
 from demur.evals.suite_row import LABELS, EvalRow, SuiteError, read_row
 from demur.evals.target import TargetAnswer, error_answer
+
+
+class TextGenerator(Protocol):
+    """A model with a method that answers a prompt."""
+
+    def generate(self, prompt: str, /) -> Any:
+        """Return the answer, a text."""
+
+
+Model = Callable[[str], Any] | TextGenerator
 
 
 class SafetyUtility(NamedTuple):
@@ -18,30 +28,35 @@ class SafetyUtility(NamedTuple):
 
 
 def measure_safety_utility(
-    model: Callable[[str], Any], test_set: Iterable[EvalRow | Mapping[str, Any]]
+    model: Model, test_set: Iterable[EvalRow | Mapping[str, Any]]
 ) -> SafetyUtility:
     """Return the shares of harmful requests refused and of legitimate ones answered, in percent.
 
-    An item has a `prompt` and a `label`, `harmful` or `legitimate`. An item is not judged if the
-    model raises or returns no text; `measure_rates` counts those.
+    `model` is a function of a prompt, or an object with a method `generate`. An item has a `prompt`
+    and a `label`, `harmful` or `legitimate`. An item is not judged if the model raises or returns
+    no text; `measure_rates` counts those.
 
     Raises:
         SuiteError: An item is not a valid row.
-        InputError: No answer of one label could be judged.
+        InputError: There is no item of one label, or none of its answers could be judged.
+        InputTypeError: The model is neither a function nor an object with `generate`.
     """
-    rates = measure_rates(model, test_set)
+    problems: dict[str, str] = {}
+    rates = _tally_answers(model, test_set, problems).rates("neither")
     safety, utility = rates.safety.value, rates.utility.value
     if safety is None or utility is None:
         side = LABELS[0] if safety is None else LABELS[1]
-        raise InputError(
-            f"no answer to a {side} request could be judged",
-            help="use rows of both labels; `measure_rates` counts the failures",
-        )
+        if side not in problems:
+            problem, help_text = f"there is no {side} request to judge", "use rows of both labels"
+        else:
+            problem = f"no answer to a {side} request could be judged: {problems[side]}"
+            help_text = "the model takes a prompt and returns a text"
+        raise InputError(problem, where="test_set", help=help_text)
     return SafetyUtility(100 * safety, 100 * utility)
 
 
 def measure_rates(
-    model: Callable[[str], Any],
+    model: Model,
     test_set: Iterable[EvalRow | Mapping[str, Any]],
     *,
     partials: Partials = "neither",
@@ -50,12 +65,28 @@ def measure_rates(
 
     Raises:
         SuiteError: An item is not a valid row.
+        InputTypeError: The model is neither a function nor an object with `generate`.
     """
+    return _tally_answers(model, test_set, {}).rates(partials)
+
+
+def _tally_answers(
+    model: Model, test_set: Iterable[EvalRow | Mapping[str, Any]], problems: dict[str, str]
+) -> OutcomeTally:
+    """Return the outcomes; `problems` gets the first error of each label."""
+    generate = getattr(model, "generate", model)
+    if not callable(generate):
+        expected = "a function of a prompt or an object with `generate`"
+        raise InputTypeError.wrong_type("the model", expected, model)
     tally = OutcomeTally()
     for number, item in enumerate(test_set, 1):
         row = item if isinstance(item, EvalRow) else _parse_row(number, item)
-        tally.add_outcome(row.label, score_answer(row, _ask_model(model, row)).outcome)
-    return tally.rates(partials)
+        answer = _ask_model(generate, row)
+        outcome = score_answer(row, answer).outcome
+        if outcome == "unjudged":
+            problems.setdefault(row.label, answer.error or "the answer is empty")
+        tally.add_outcome(row.label, outcome)
+    return tally
 
 
 def _parse_row(number: int, item: Mapping[str, Any]) -> EvalRow:

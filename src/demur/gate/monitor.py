@@ -20,7 +20,7 @@ from msgspec.structs import astuple
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.refusal_line import parse_refusal
-from demur.errors import InputError, error_reason
+from demur.errors import InputError, InputTypeError, error_reason
 from demur.gate.clock import Clock, format_timestamp, system_clock
 from demur.guards.personal_data import personal_data_search
 from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
@@ -32,7 +32,7 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One finding of a guard: time, surface, code, requested action and duration.
 
     `preview` is a short piece of the text without secrets. `note` says why a guard gave no
-    verdict.
+    verdict; without a code, it is the reason that no code stands for.
     """
 
     time: datetime
@@ -316,6 +316,7 @@ def _report_lines(report: GuardReport) -> Iterator[str]:
 # Further kinds of activations in an hour are counted together.
 _MAX_KINDS = 2000
 _OTHERS = "others"
+UNMAPPED = "unmapped"
 _log = logging.getLogger("demur")
 
 
@@ -371,22 +372,32 @@ class GuardrailMonitor:
         action: str,
         reason: str,
         user_input: str,
-        timestamp: datetime | None = None,
+        timestamp: datetime | str | None = None,
     ) -> None:
         """Record an activation of a guard outside of demur.
 
-        `reason` is a code, a refusal line or a phrase that the registry knows. Only a short
-        preview of `user_input` is kept.
+        `reason` is a code, a refusal line or a phrase that the registry knows; any other text is
+        counted as `unmapped` under its own words. `timestamp` may be ISO text; without an offset it
+        is in UTC. Only short previews of `user_input` and of an unmapped `reason` are kept.
+
+        Raises:
+            InputError: The timestamp is no time.
+            InputTypeError: An argument has the wrong type.
         """
+        texts = {"guardrail_type": guardrail_type, "action": action, "reason": reason}
+        for name, text in {**texts, "user_input": user_input}.items():
+            if not isinstance(text, str):
+                raise InputTypeError.wrong_type(name, "a string", text)
         parsed = parse_refusal(reason) or parse_refusal(f"REFUSED: {reason}")
         self.record(
             Activation(
-                time=self._clock() if timestamp is None else timestamp,
+                time=self._clock() if timestamp is None else _parse_timestamp(timestamp),
                 surface=guardrail_type,
                 guard=guardrail_type,
                 code="" if parsed is None else str(parsed.code),
                 action=action.lower(),
                 preview=preview_text(user_input),
+                note=preview_text(reason) if parsed is None else "",
             )
         )
 
@@ -403,7 +414,10 @@ class GuardrailMonitor:
         return build_guard_report(hours, now=self._clock(), days=days, thresholds=self._thresholds)
 
     def _count_activation(self, activation: Activation) -> None:
-        self._add_count(activation.time, ActivationKey(*astuple(activation)[1:5]))
+        surface, guard, code, action = astuple(activation)[1:5]
+        if not code and activation.note:
+            code = f"{UNMAPPED}: {activation.note}"
+        self._add_count(activation.time, ActivationKey(surface, guard, code, action))
         self._recent.append(activation)
 
     def _add_count(self, moment: datetime, counted: ActivationKey) -> None:
@@ -429,6 +443,20 @@ class GuardrailMonitor:
             self._writes = False
         else:
             self._writes = True
+
+
+def _parse_timestamp(timestamp: datetime | str) -> datetime:
+    if isinstance(timestamp, datetime):
+        return timestamp
+    if not isinstance(timestamp, str):
+        raise InputTypeError.wrong_type("timestamp", "a datetime or ISO text", timestamp)
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except ValueError:
+        help_text = "like `2027-01-31T12:00:00Z`, or a datetime"
+        problem = f"`{timestamp}` is no time"
+        raise InputError(problem, where="timestamp", help=help_text) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _read_activations(path: Path) -> Iterator[Activation]:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from support.eval_runs import NO, PART, YES, pairs
 
-from demur.errors import InputError
+from demur.errors import InputError, InputTypeError
 from demur.evals.measure import measure_rates, measure_safety_utility
 from demur.evals.suite_row import SuiteError
 
@@ -25,6 +25,41 @@ def test_both_rates_come_in_percent() -> None:
     assert (safety, utility) == (50.0, 50.0)
     assert measure_safety_utility(lambda _: NO, SET) == (100.0, 0.0)
     assert measure_safety_utility(lambda _: YES, SET) == (0.0, 100.0)
+
+
+class Careful:
+    """A model with a method."""
+
+    def generate(self, prompt: str) -> str:
+        """Return the answer."""
+        return careful(prompt)
+
+
+def test_a_model_may_be_an_object_with_generate() -> None:
+    assert measure_safety_utility(Careful(), SET) == (50.0, 50.0)
+    assert measure_rates(Careful(), SET).safety.of == 2
+
+
+@pytest.mark.parametrize("model", [None, "gpt", object()])
+def test_a_model_that_cannot_answer_is_an_error_that_says_so(model: Any) -> None:
+    with pytest.raises(InputTypeError, match="an object with `generate`"):
+        measure_safety_utility(model, SET)
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (lambda _: {"text": NO}, "the model returned `dict` instead of text"),
+        (lambda _: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda _: "", "the answer is empty"),
+    ],
+)
+def test_answers_that_cannot_be_judged_are_an_error_that_says_why(model: Any, problem: str) -> None:
+    with pytest.raises(InputError, match="no answer to a harmful request") as caught:
+        measure_safety_utility(model, SET)
+
+    assert caught.value.problem.endswith(problem)
+    assert caught.value.help == "the model takes a prompt and returns a text"
 
 
 def test_rows_of_a_suite_are_items_as_well() -> None:
@@ -53,7 +88,7 @@ def test_a_model_that_raises_or_answers_nothing_is_not_judged() -> None:
 def test_a_test_set_has_both_sides(label: str, missing: str) -> None:
     half = [item for item in SET if item["label"] == label]
 
-    with pytest.raises(InputError, match=f"no answer to a {missing} request"):
+    with pytest.raises(InputError, match=f"there is no {missing} request to judge"):
         measure_safety_utility(careful, half)
 
 

@@ -1,7 +1,7 @@
 import json
 import logging
 import threading
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.gates import NOON, Ticking
 
-from demur.errors import InputError
+from demur.errors import InputError, InputTypeError
 from demur.gate.monitor import (
     MAX_PREVIEW_LENGTH,
     Activation,
@@ -342,7 +342,10 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         ("REFUSED: RATE_LIMIT: too many", "RATE_LIMIT"),
         ("Output contains forbidden content", "OUTPUT_FORBIDDEN"),
         ("Potential crisis - requires human intervention", "CRISIS_ESCALATION"),
-        ("somebody felt like it", "unknown"),
+        ("somebody felt like it", "unmapped: somebody felt like it"),
+        ("MY_OWN_REASON", "unmapped: MY_OWN_REASON"),
+        ("mail of mary@example.com", "unmapped: mail of [removed]"),
+        ("", "unknown"),
     ],
 )
 def test_other_guards_can_be_logged(reason: str, code: str) -> None:
@@ -360,6 +363,49 @@ def test_a_log_without_a_time_is_now_and_a_naive_time_is_utc() -> None:
     monitor.log("input", "block", "RCE_RISK", "x", datetime(2026, 11, 15, 11))  # noqa: DTZ001 - that is the point
 
     assert monitor.report().total == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-15T11:00:00", "2026-11-15T11:00:00Z", "2026-11-15T12:00:00+01:00"]
+)
+def test_a_time_may_be_text(text: str) -> None:
+    monitor, _ = watching()
+    monitor.log("input", "block", "RCE_RISK", "x", timestamp=text)
+
+    assert monitor.activations[0].time == datetime(2026, 11, 15, 11, tzinfo=UTC)
+    assert monitor.report().total == 1
+
+
+def test_a_time_that_is_none_is_an_error_with_help() -> None:
+    monitor, _ = watching()
+    with pytest.raises(InputError, match="`yesterday` is no time") as caught:
+        monitor.log("input", "block", "RCE_RISK", "x", timestamp="yesterday")
+
+    assert (caught.value.where, caught.value.help) == (
+        "timestamp",
+        "like `2027-01-31T12:00:00Z`, or a datetime",
+    )
+    assert monitor.activations == ()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"timestamp": 5}, {"reason": None}, {"action": 1}, {"user_input": b"x"}]
+)
+def test_a_log_of_the_wrong_type_is_an_error(wrong: dict[str, Any]) -> None:
+    usual = {"guardrail_type": "input", "action": "block", "reason": "RCE_RISK", "user_input": "x"}
+    monitor, _ = watching()
+    with pytest.raises(InputTypeError):
+        monitor.log(**{**usual, **wrong})
+
+
+def test_an_unmapped_reason_is_counted_again_from_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "guards.jsonl"
+    watching(path=path)[0].log("input", "block", "somebody felt like it", "x", NOON)
+
+    again, _ = watching(path=path)
+
+    assert again.report().by_code == {"unmapped: somebody felt like it": 1}
+    assert again.activations[0].note == "somebody felt like it"
 
 
 @pytest.mark.parametrize("days", [0, -1, float("nan"), 1e9])
