@@ -423,12 +423,12 @@ class Enforcer:
     ) -> Steps[list[Finding]]:
         """Yield the steps to what guards find in an event, without a decision.
 
-        The commands that a tool call runs, and further `commands`, are guarded as well. Every
-        way into demur takes this one, so that the same call gets the same findings.
+        The commands that a tool call runs, and further `commands`, are guarded as well.
 
         Raises:
             InputError: There is no such surface, or the event is not one of it.
         """
+        # INVARIANT: the same call gets the same findings, whichever way it comes in.
         found: list[Finding] = yield self._guard_step(surface, event)
         if surface == Surface.TOOL_CALL and Surface.CODE_EXECUTION in self._surfaces:
             call = parse_event(surface, event)

@@ -172,7 +172,8 @@ def check(surface: Surface | str, event: Any, config: Any = None) -> list[Findin
 
     The event is the surface's own value, the same as plain JSON, or, where that suffices, a
     text; `config` is for the built-in guard. Guards do not decide: pass the findings to
-    `Gate.decide`. A pipeline adds timeouts, shadow mode and monitoring.
+    `Gate.decide`. A pipeline adds timeouts, shadow mode and monitoring, and `Enforcer.run_guards`
+    the commands that a tool call runs.
 
     Raises:
         InputError: There is no such surface, or the event or the config cannot be used.
