@@ -133,8 +133,9 @@ def _render_command(leaf: _LeafCommand) -> str:
         parts.append(markdown_table(("Argument", "Meaning", "Default"), rows))
     if leaf.parser.epilog:
         parts.append(_to_sentence(leaf.parser.epilog))
-    example = next(c.example for c in COMMANDS if leaf.words == f"demur {c.name}")
-    parts += ["Example:", markdown_fence([example])]
+    example = getattr(leaf.parser, "example", "")
+    if example:
+        parts += ["Example:", markdown_fence([example])]
     return "\n\n".join(parts)
 
 

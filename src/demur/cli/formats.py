@@ -48,7 +48,7 @@ def configure_normalize(add: Arguments) -> None:
         default=STANDARD_INPUT,
     )
     add("--lines", "each line is a separate response, not an event")
-    add("--status CODE", "the HTTP status of the response", type=int)
+    add("--status N", "the HTTP status of the response", type=int)
     add_registry_option(add)
     add("--json", "the whole refusal as JSON, one per line")
 

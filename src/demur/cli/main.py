@@ -103,7 +103,7 @@ class CommandParser(argparse.ArgumentParser):
             return
         if isinstance(choices, Mapping):
             self.fail(f"unknown command `{value}`", _suggest_command(self.prog, str(value)))
-        name = "/".join(action.option_strings) or action.metavar or action.dest
+        name = "/".join(action.option_strings) or action.dest
         known = [str(choice) for choice in choices]
         meant = did_you_mean(str(value), known) or f"one of {', '.join(known)}"
         self.fail(f"unknown value `{value}` of {name}", meant)
@@ -156,6 +156,11 @@ class Arguments:
             value = value.removesuffix("...").rstrip()
         elif not value and not more:
             more["action"] = "store_true"
+        if not value and more.get("choices"):
+            # Choices in the usage line would be longer than a terminal is wide.
+            more["metavar"] = name.lstrip("-").upper().replace("-", "_")
+            choices = ", ".join(map(str, more["choices"]))
+            help_text = f"{help_text}: {choices}" if help_text else f"one of {choices}"
         if value:
             more["metavar"] = value
             if isinstance(more.get("default"), int | float):

@@ -115,6 +115,8 @@ def test_every_problem_is_reported_with_its_place_and_help(
         "  help: did you mean `version`?",
         f"error: {path}: version: must be a version like `1.0.0`, not `null`",
         f"error: {path}: codes: must be a list of entries, not `7`",
+        f"error: {path}: domain: an organisation's registry needs a domain",
+        '  help: add `"domain": "example.com"`, a name you own, and write codes under it',
     ]
 
 

@@ -1,5 +1,4 @@
 import argparse
-import re
 
 import pytest
 from cli_page import (
@@ -46,9 +45,27 @@ def test_the_page_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatc
 
 
 def test_every_exit_status_is_explained() -> None:
-    assert [int(status) for status in re.findall(r"\d+", STATUSES)] == list(STATUS_MEANING)
+    assert set(STATUSES) <= set(STATUS_MEANING)
     for status, meaning in STATUS_MEANING.items():
         assert f"| {status} | {meaning} |" in render_reference()
+
+
+def test_one_table_lists_the_statuses_of_all_commands_that_have_their_own() -> None:
+    section = render_reference().partition("\n## Exit statuses\n")[2].partition("\n## ")[0]
+
+    for command in COMMANDS:
+        own = dict(command.statuses) != {0: "done", 1: "an error", 2: "usage"}
+        meanings = "; ".join(f"{status} {text}" for status, text in command.statuses.items())
+        row = f"(#demur-{command.name.replace(' ', '-')}) | {meanings} |"
+        assert (row in section) is own, command.name
+
+
+def test_each_command_shows_its_example() -> None:
+    page = render_reference()
+
+    for command in COMMANDS:
+        part = page.partition(f"\n## demur {command.name}\n")[2].partition("\n## ")[0]
+        assert f"Example:\n\n```text\n{command.example}\n```" in part
 
 
 def test_a_command_shows_how_it_is_called_and_what_its_arguments_mean() -> None:
