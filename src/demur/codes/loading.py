@@ -8,6 +8,7 @@ decision can be replayed where the files are missing.
 
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.codes.document import SCHEMA_VERSION, RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH, Registry, read_organisations
-from demur.errors import RegistryError
+from demur.errors import InputError, RegistryError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -135,6 +136,35 @@ def _load_or_core(paths: tuple[str, ...]) -> Registry:
             message = f"using the core reason codes alone: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=4)
         return Registry.load()
+
+
+_PIN_PART = re.compile(r"([^@\s]*)@((?:0|[1-9]\d{0,8})(?:\.(?:0|[1-9]\d{0,8})){0,2})")
+
+
+def check_pin(registry: Registry, pin: str) -> None:
+    """Check that a registry has the versions that a pin names.
+
+    A pin is a version of the core with one to three numbers (`1`, `1.2`, `1.2.0`); the numbers
+    that it leaves out do not matter. `1.2+acme.com@2` also pins the registry of an organisation.
+
+    Raises:
+        InputError: The text is not a pin, or the registry has another version.
+    """
+    core, *others = pin.split("+")
+    parts = [_PIN_PART.fullmatch(part) for part in (f"@{core}", *others)]
+    for part in parts:
+        if part is None:
+            help_text = "write one like `1`, `1.2` or `1.2.0`, or `1.2+acme.com@2`"
+            raise InputError(f"`{pin[:60]}` is not a version of the registry", help=help_text)
+        domain, wanted = part.groups()
+        name = f"the registry of `{domain}`" if domain else "the core registry"
+        loaded = registry.versions.get(domain)
+        if loaded is None:
+            help_text = "add its file to `registries`, or take it out of the pin"
+            raise InputError(f"{name} is pinned but not loaded", help=help_text)
+        if loaded.split(".")[: wanted.count(".") + 1] != wanted.split("."):
+            help_text = "see what changed (`demur codes diff OLD NEW`), then change the pin"
+            raise InputError(f"{name} has version {loaded}, not {wanted}", help=help_text)
 
 
 BUNDLE_VERSION = "registry_bundle.v1"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from demur.canonical import digest
-from demur.codes.loading import default_registry
+from demur.codes.loading import check_pin, default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Effect, Obligation, RefusalClass, Verdict
 from demur.errors import InputError, PolicyError
@@ -87,6 +87,8 @@ class _PolicyLoader:
         source.as_fields(_SCHEMA["properties"], "a policy")
         source.check_version(SCHEMA_VERSION)
         source.optional_text("description")
+        if pin := source.optional_text("registry"):
+            source.value["registry"].look_up(lambda _: check_pin(self.registry, pin))
         rules = tuple(self._read_rules(source))
         shadows = tuple(self._read_shadows(source))
         default = self._read_default(source.get("defaults"))

@@ -39,6 +39,40 @@ def settings(folder: Path, **more: Any) -> Config:
     return Config(**{**usual, **more})
 
 
+@pytest.mark.parametrize("pin", ["1", "1.2", "1.2.0"])
+def test_the_settings_may_pin_the_registry(folder: Path, pin: str) -> None:
+    assert load_config(written(folder, f'registry = "{pin}"')).registry == pin
+    open_gate(settings(folder, registry=pin)).close()
+
+
+@pytest.mark.parametrize(
+    ("pin", "problem"),
+    [
+        ("1.1", "the core registry has version 1.2.0, not 1.1"),
+        ("1.2+acme.com@2", "the registry of `acme.com` is pinned but not loaded"),
+        ("", "`` is not a version of the registry"),
+    ],
+)
+def test_settings_for_another_registry_are_refused(folder: Path, pin: str, problem: str) -> None:
+    path = written(folder, f'registry = "{pin}"')
+
+    for make, where in (
+        (lambda: load_config(path), f"{path}: registry"),
+        (lambda: open_gate(settings(folder, registry=pin)), "registry"),
+    ):
+        with pytest.raises(InputError) as caught:
+            make()
+        assert (caught.value.where, caught.value.problem) == (where, problem)
+        assert caught.value.help
+
+
+def test_a_version_that_is_no_text_is_refused_with_its_place(folder: Path) -> None:
+    with pytest.raises(InputError, match="expected") as caught:
+        load_config(written(folder, "registry = 1.2"))
+
+    assert (caught.value.where or "").endswith("demur.toml: registry")
+
+
 # Finding and reading
 
 

@@ -110,6 +110,36 @@ def test_a_default_that_escalates_needs_no_code() -> None:
     assert load(f"{HEAD}rules: []\ndefaults: {{}}").default == load(f"{HEAD}rules: []").default
 
 
+@pytest.mark.parametrize("pin", ["1", "1.2", "1.2.0"])
+def test_a_policy_may_pin_the_registry(pin: str) -> None:
+    pinned = load(f"{HEAD}registry: '{pin}'\nrules: []\n")
+
+    assert pinned.digest != load(f"{HEAD}rules: []\n").digest
+
+
+@pytest.mark.parametrize(
+    ("pin", "problem"),
+    [
+        ("'1.1'", "the core registry has version 1.2.0, not 1.1"),
+        ("'2'", "the core registry has version 1.2.0, not 2"),
+        ("'1.2.1'", "the core registry has version 1.2.0, not 1.2.1"),
+        ("'1.2+acme.com@2'", "the registry of `acme.com` is pinned but not loaded"),
+        ("latest", "`latest` is not a version of the registry"),
+        ("'1.2.0.0'", "`1.2.0.0` is not a version of the registry"),
+        ("'01.2'", "`01.2` is not a version of the registry"),
+        ("acme.com@1", "`acme.com@1` is not a version of the registry"),
+        ("1.2", "`registry` must be a text"),
+        ("''", "`registry` must be a text"),
+    ],
+)
+def test_a_policy_for_another_registry_is_refused(pin: str, problem: str) -> None:
+    [told] = problems(f"{HEAD}registry: {pin}\nrules: []\n")
+
+    assert problem in told
+    assert told.startswith("p.yaml:4:11: ")
+    assert "help: " in told
+
+
 def test_rules_stand_in_the_order_of_stages_then_as_written() -> None:
     rows = [("a", "ALLOW_PATHS"), ("b", "ESCALATIONS"), ("c", "REQUIREMENTS"), ("d", "ESCALATIONS")]
     then = {"ALLOW_PATHS": {"verdict": "ALLOW"}}
@@ -204,7 +234,8 @@ def test_a_text_without_canonical_form_is_refused(monkeypatch: pytest.MonkeyPatc
             [
                 (
                     "p.yaml:5:1: unknown key `zzz`\n  help: a policy has schema_version, "
-                    "policy_id, policy_version, description, mode, defaults, rates, shadow, rules"
+                    "policy_id, policy_version, description, registry, mode, defaults, rates, "
+                    "shadow, rules"
                 )
             ],
         ),
