@@ -34,6 +34,7 @@ from demur.errors import InputError, one_line
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config
 from demur.gate.inputs import DEFAULT_TENANT
+from demur.model.decision import Outcome
 from demur.model.record import DecisionRecord
 from demur.store.backend import RecordFilter
 from demur.store.store import Store
@@ -131,6 +132,7 @@ def _record_to_object(record: DecisionRecord) -> dict[str, Any]:
 
 _DEFAULT_SHOWN = 20
 FILTER_OPTIONS = (
+    "outcome",
     "verdict",
     "code",
     "action",
@@ -145,6 +147,7 @@ FILTER_OPTIONS = (
 
 def add_filter_options(add: Arguments) -> None:
     """Add the options that choose among decisions, which `build_filter` reads."""
+    add("--outcome", "only this outcome", choices=[str(word) for word in Outcome])
     add("--verdict", "only this verdict", choices=[str(word) for word in Verdict])
     add("--code CODE", "only decisions with this reason code")
     add("--action TYPE", "only decisions on this type of action")
@@ -178,6 +181,7 @@ def build_filter(args: Namespace) -> RecordFilter:
         **amounts,
         currency=None if currency is None else currency.upper(),
         tenant=args.tenant,
+        outcome=getattr(args, "outcome", None),
         verdict=getattr(args, "verdict", None),
         reason_code=getattr(args, "code", None),
         action_type=args.action,

@@ -21,12 +21,12 @@ class Outcome(StrEnum):
     COULD_NOT_JUDGE = "could_not_judge"
 
     @classmethod
-    def from_output(cls, verdict: Verdict, output: DecisionOutput) -> "Outcome":
-        """Return the outcome of a verdict and its output."""
+    def from_output(cls, verdict: str, output: str) -> "Outcome":
+        """Return the outcome of a verdict and its output; an unknown output refuses."""
         # INVARIANT: an outcome allows if and only if the verdict is ALLOW.
-        if verdict is Verdict.ABSTAIN:
+        if verdict == Verdict.ABSTAIN:
             return cls.COULD_NOT_JUDGE
-        return _OUTCOMES[output]
+        return _OUTCOMES.get(output, cls.REFUSED)
 
     @property
     def allows(self) -> bool:
@@ -44,7 +44,7 @@ class Outcome(StrEnum):
         return _OUTCOME_SENTENCES[self]
 
 
-_OUTCOMES = {
+_OUTCOMES: dict[str, Outcome] = {
     DecisionOutput.ALLOW_EXECUTE: Outcome.ALLOWED,
     DecisionOutput.ALLOW_CONSTRAINED: Outcome.ALLOWED_WITH_LIMITS,
     DecisionOutput.NEED_CONTEXT: Outcome.NEEDS_SOMETHING,

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from demur.gate.clock import format_timestamp
+from demur.model.decision import Outcome
 from demur.model.record import DecisionRecord, Personal
 from demur.service.calls import ApiCall
 from demur.service.problem import invalid_call
@@ -22,7 +23,9 @@ _HORIZONS = tuple(timedelta(days=days) for days in (1, 7, 30, 366, 36_600))
 # Clocks of other machines may be ahead.
 _CLOCK_SKEW = timedelta(days=366)
 _HOUR = timedelta(hours=1)
-_TALLIED_FIELDS = frozenset({"verdict", "reason_code", "decision_output", "refusal_class"})
+_TALLIED_FIELDS = frozenset(
+    {"outcome", "verdict", "reason_code", "decision_output", "refusal_class"}
+)
 _NARROWED_FIELDS = frozenset({"tenant", "action_type", "since", "until", "unreviewed", "before"})
 
 
@@ -85,6 +88,7 @@ def _matching_hours(tallies: Tallies, query: RecordFilter) -> set[str]:
         if query.verdict in {None, one.verdict}
         and query.decision_output in {None, one.decision_output}
         and query.refusal_class in {None, one.refusal_class}
+        and query.outcome in {None, Outcome.from_output(one.verdict, one.decision_output)}
     }
     if query.reason_code is None:
         return hours

@@ -48,6 +48,7 @@ class RecordFilter(NamedTuple):
     min_amount: float | None = None
     max_amount: float | None = None
     currency: str | None = None
+    outcome: str | None = None
 
 
 class Transaction(Protocol):

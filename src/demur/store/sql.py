@@ -12,6 +12,8 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple, cast
 
+from demur.codes.vocabulary import DecisionOutput, Verdict
+from demur.model.decision import Outcome
 from demur.store.backend import RecordFilter, Transaction
 from demur.store.rows import (
     ApiKey,
@@ -84,6 +86,14 @@ _SELECT_CHECKPOINTS = """
 _IS_UNREVIEWED = """
     NOT EXISTS (SELECT 1 FROM labels
                 WHERE labels.decision_id = decision_records.decision_id AND kind = 'review')
+"""
+_OUTCOME_CASES = " ".join(
+    f"WHEN '{output}' THEN '{Outcome.from_output(Verdict.DENY, output)}'"
+    for output in DecisionOutput
+)
+_OUTCOME = f"""
+    CASE WHEN verdict = '{Verdict.ABSTAIN}' THEN '{Outcome.COULD_NOT_JUDGE}'
+         ELSE CASE decision_output {_OUTCOME_CASES} END END
 """
 _CHECKPOINT_COLUMNS = ("tenant", "seq", "record_hash", "created_at")
 _SAVE_CHECKPOINT = f"{_insert_statement('checkpoints', _CHECKPOINT_COLUMNS)} ON CONFLICT DO NOTHING"
@@ -228,6 +238,7 @@ class Backend(ABC):
             "min_amount": "amount_value >= :min_amount",
             "max_amount": "amount_value <= :max_amount",
             "currency": "amount_currency = :currency",
+            "outcome": f"{_OUTCOME} = :outcome",
         }
         filters = record_filter._asdict().items()
         # An amount of 0 equals False, and is a filter all the same.

@@ -191,6 +191,8 @@ def test_advisory_decisions_are_marked() -> None:
     [
         ((), ["delete_tickets", "close_account", "refund"]),
         (("--verdict", "ALLOW"), ["refund"]),
+        (("--outcome", "allowed"), ["refund"]),
+        (("--outcome", "Needs-Something"), ["delete_tickets", "close_account"]),
         (("--code", "DESTRUCTIVE_ACTION"), ["delete_tickets"]),
         (("--action", "close_account"), ["close_account"]),
         (("--tenant", "acme"), ["close_account"]),

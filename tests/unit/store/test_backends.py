@@ -675,5 +675,7 @@ def test_records_are_found_by_output_class_and_request(backend: Backend) -> None
     )
 
     assert found(backend, decision_output="REFUSE_WITH_PATH") == [2]
+    assert found(backend, outcome="refused") == [2]
+    assert found(backend, outcome="could_not_judge") == []
     assert found(backend, refusal_class="HARD_BLOCK") == [2]
     assert found(backend, request_id="a", tenant="acme") == [1]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from demur.codes.vocabulary import Verdict
+from demur.model.decision import Outcome
 from demur.store.rows import FindingTally, Tallies
 from demur.store.store import Store
 
@@ -89,13 +90,19 @@ def _text_of(hour: int) -> str:
 
 _MAX_SINGLE_TENANTS = 8
 # From least to most severe: the order of every bar and legend.
-VERDICT_ORDER = (Verdict.ALLOW, Verdict.ESCALATE, Verdict.ABSTAIN, Verdict.DENY)
+OUTCOME_ORDER = (
+    Outcome.ALLOWED,
+    Outcome.ALLOWED_WITH_LIMITS,
+    Outcome.NEEDS_SOMETHING,
+    Outcome.COULD_NOT_JUDGE,
+    Outcome.REFUSED,
+)
 
 
-class VerdictCount(msgspec.Struct, frozen=True, kw_only=True):
-    """The count of a verdict, and its count in the previous period."""
+class OutcomeCount(msgspec.Struct, frozen=True, kw_only=True):
+    """The count of an outcome, and its count in the previous period."""
 
-    verdict: str
+    outcome: str
     count: int
     before: int
     percent: float
@@ -131,7 +138,8 @@ class PeriodCounts(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int
     before: int
     series: list[int]
-    verdicts: list[VerdictCount]
+    outcomes: list[OutcomeCount]
+    verdicts: dict[str, int]
     codes: list[CodeCount]
     surfaces: list[SurfaceCount]
 
@@ -144,7 +152,7 @@ class PeriodCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     def denied_codes(self) -> list[CodeCount]:
         """Return the codes of denials, most first; percentages are of denials."""
-        total = sum(one.count for one in self.verdicts if one.verdict == Verdict.DENY)
+        total = self.verdicts.get(Verdict.DENY, 0)
         return _order_codes(
             msgspec.structs.replace(one, count=denied, percent=_percent_of(denied, total))
             for one in self.codes
@@ -222,33 +230,38 @@ class _HourPlaces(dict[str, _HourPlace]):
 
 def _build_counts(tallies: Tallies, period: LookbackPeriod, now: datetime) -> PeriodCounts:
     places = _HourPlaces(period, now)
-    verdicts, codes = _BucketSums(period.count), _BucketSums(period.count)
-    for hour, verdict, _, _, number in tallies.decisions:
-        verdicts.add(places[hour], verdict, number)
+    outcomes, codes = _BucketSums(period.count), _BucketSums(period.count)
+    verdicts: Counter[str] = Counter()
+    for hour, verdict, output, _, number in tallies.decisions:
+        place = places[hour]
+        outcomes.add(place, Outcome.from_output(verdict, output), number)
+        if place.bucket >= 0:
+            verdicts[verdict] += number
     split: dict[str, Counter[str]] = defaultdict(Counter)
     for hour, code, verdict, number in tallies.reasons:
         place = places[hour]
         codes.add(place, code, number)
         if place.bucket >= 0:
             split[code][verdict] += number
-    total = verdicts.now.total()
+    total = outcomes.now.total()
     shown = [
-        VerdictCount(
-            verdict=verdict,
-            count=verdicts.now[verdict],
-            before=round(verdicts.before[verdict]),
-            percent=_percent_of(verdicts.now[verdict], total),
-            series=verdicts.series(verdict),
+        OutcomeCount(
+            outcome=outcome,
+            count=outcomes.now[outcome],
+            before=round(outcomes.before[outcome]),
+            percent=_percent_of(outcomes.now[outcome], total),
+            series=outcomes.series(outcome),
         )
-        for verdict in VERDICT_ORDER
+        for outcome in OUTCOME_ORDER
     ]
     return PeriodCounts(
         period=period,
         buckets=period.buckets(now),
         decisions=total,
-        before=round(sum(verdicts.before.values())),
+        before=round(sum(outcomes.before.values())),
         series=[sum(one) for one in zip(*(one.series for one in shown), strict=True)],
-        verdicts=shown,
+        outcomes=shown,
+        verdicts=dict(verdicts),
         codes=_order_codes(_code_counts(codes, split, total)),
         surfaces=_surface_counts(tallies.findings, places),
     )

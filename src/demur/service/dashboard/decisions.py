@@ -22,6 +22,7 @@ from demur.audit.report import (
 )
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.errors import DemurError, InputError
+from demur.model.decision import Outcome
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord, Personal
 from demur.respond.case import Audience
@@ -165,6 +166,7 @@ _MAX_ID_LENGTH = 26
 # A subject is stored as `type:id`; people search for the id.
 _SUBJECT_KINDS = ("customer", "user", "agent", "service")
 _SHOWN_FILTERS = (
+    "outcome",
     "verdict",
     "output",
     "class",
@@ -176,6 +178,7 @@ _SHOWN_FILTERS = (
     "until",
 )
 _FILTER_CHOICES: dict[str, list[str]] = {
+    "outcome": [str(word) for word in Outcome],
     "verdict": [str(word) for word in Verdict],
     "output": [str(word) for word in DecisionOutput],
     "class": [str(word) for word in RefusalClass],

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from demur.codes.registry import Registry
+from demur.codes.vocabulary import Verdict
 from demur.observe.alerts.counts import CombinedSource, CountSource, DecisionCounts, StoreSource
 from demur.observe.alerts.evaluate import Alert, AlertState, evaluate_rules
 from demur.observe.alerts.rules import SelectorField, builtin_rules
@@ -123,15 +124,15 @@ def overview_page(call: ApiCall) -> ApiAnswer:
         periods=list(PERIODS.values()),
         watched=watched,
         chart_data=stacked_chart(
-            watched.buckets, {one.verdict: one.series for one in watched.verdicts}
+            watched.buckets, {one.outcome: one.series for one in watched.outcomes}
         ),
-        sparks=[spark_line(one.series) for one in watched.verdicts],
+        sparks=[spark_line(one.series) for one in watched.outcomes],
         total_spark=spark_line(watched.series),
         reasons=reason_rows(watched.codes[:_TOP_REASONS], registry),
         trends=reason_rows(watched.codes[:_TREND_COUNT], registry, top=most),
         most=most,
         denials=reason_rows(week.denied_codes()[:_TOP_REASONS], registry),
-        denied=next(one.count for one in week.verdicts if one.verdict == "DENY"),
+        denied=week.verdicts.get(Verdict.DENY, 0),
         latest=[decision_row(record, with_tenant=tenant is None) for record in latest],
         alerts=cached_result(
             service, ("alerts", tenant), _ALERT_CACHE_S, lambda: list_alerts(service, tenant, now)

@@ -109,7 +109,7 @@ def review_page(call: ApiCall) -> ApiAnswer:
 def _unreviewed_items(call: ApiCall, queue: str) -> list[dict[str, Any]]:
     service, tenant = call.service, call.chosen_tenant()
     now = service.clock()
-    lately = {one.verdict for one in period_counts(call, PERIODS["30d"]).verdicts if one.count}
+    lately = set(period_counts(call, PERIODS["30d"]).verdicts)
     found: list[DecisionRecord] = []
     for verdict in lately.intersection(_QUEUE_VERDICTS[queue]):
         query = RecordFilter(tenant=tenant, verdict=verdict, unreviewed=True)

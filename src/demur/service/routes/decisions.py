@@ -13,6 +13,7 @@ from demur.audit.report import export_pack, report_decision, summarize_grants
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.gate.clock import format_timestamp
+from demur.model.decision import Outcome
 from demur.model.record import DecisionRecord
 from demur.service.authentication import Role
 from demur.service.calls import (
@@ -63,6 +64,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FILTER_PARAMETERS = (
+    QueryField("outcome", "Only this outcome.", {"type": "string", "enum": list(Outcome)}),
     QueryField("verdict", "Only this verdict.", {"type": "string", "enum": list(Verdict)}),
     QueryField("output", "Only this output.", {"type": "string", "enum": list(DecisionOutput)}),
     QueryField("class", "Only this refusal class.", {"type": "string", "enum": list(RefusalClass)}),
@@ -77,6 +79,7 @@ FILTER_PARAMETERS = (
     TENANT_PARAMETER,
 )
 _FIELDS = {
+    "outcome": "outcome",
     "verdict": "verdict",
     "output": "decision_output",
     "class": "refusal_class",

@@ -32,9 +32,11 @@ def test_a_period_is_compared_with_the_one_before() -> None:
         other = count_period(store, "other", now, PERIODS["24h"])
         week = count_period(store, None, now, WEEK)
 
-    by = {one.verdict: one for one in all_of_them.verdicts}
+    by = {one.outcome: one for one in all_of_them.outcomes}
     assert (all_of_them.decisions, all_of_them.before) == (4, 1)
-    assert (by["DENY"].count, by["DENY"].before, by["DENY"].percent) == (1, 1, 25)
+    refused = by["refused"]
+    assert (refused.count, refused.before, refused.percent) == (1, 1, 25)
+    assert all_of_them.verdicts["DENY"] == 1
     assert all_of_them.series[-3:] == [4, 0, 0]
     assert all_of_them.code_counts("CHARGEBACK_RISK_BLOCK").verdicts == {"DENY": 1}
     assert all_of_them.code_counts("RCE_RISK").count == 0
@@ -59,7 +61,7 @@ def test_compared_periods_are_equally_long() -> None:
     # Of the hour a day before the one that runs, as much counts as has passed of this one.
     assert (early.before, late.before) == (50, 70)
     assert week.before == 50
-    assert next(one for one in early.verdicts if one.verdict == "ALLOW").before == 50
+    assert next(one for one in early.outcomes if one.outcome == "allowed").before == 50
 
 
 def test_findings_are_counted_by_surface() -> None:
