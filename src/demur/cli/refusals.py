@@ -18,7 +18,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.model.decision import Decision, Outcome
 from demur.model.record import DecisionRecord
-from demur.model.refusal import Refusal
+from demur.model.refusal import Refusal, offered_advice
 
 
 def configure_format(add: Arguments) -> None:
@@ -88,7 +88,7 @@ def _refusal_to_json(refusal: FoundRefusal, registry: Registry) -> str:
             "code": entry.code,
             "detail": refusal.detail,
             "refusal_class": entry.refusal_class,
-            "advice": entry.advice,
+            "advice": offered_advice(entry.advice, {}),
             "decided": entry.decided,
             "legacy": refusal.legacy,
         }

@@ -7,7 +7,7 @@ a loop. One option is added: if a model declined by its own choice, another mode
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -191,8 +191,9 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
     else:
         names = _join_names(refusal, way.needs)
         words = way.words.format(names) if names or not way.needs else way.otherwise
-    if advice is Advice.REQUEST_APPROVAL and (fields := _join_names(refusal, "missing", _GRANTS)):
-        words += f", with {fields} supplied"
+    if advice is Advice.REQUEST_APPROVAL:
+        fields = _join_names(refusal, "missing", fields_only=True)
+        words += f", with {fields} supplied" if fields else ""
     reset = None
     if advice is Advice.RESET_CONTEXT:
         is_session = refusal.retry_scope is RetryScope.SESSION
@@ -216,13 +217,19 @@ def _list_plain_names(refusal: Refusal, key: str) -> tuple[str, ...]:
     return tuple(name for name in list_named(refusal.evidence, key) if _NAME.fullmatch(name))
 
 
-def _join_names(refusal: Refusal, key: str, without: Collection[str] = ()) -> str:
+def _join_names(refusal: Refusal, key: str, *, fields_only: bool = False) -> str:
     """Return the names under a key in words; empty if none of them may be quoted."""
-    named = [name for name in list_named(refusal.evidence, key) if name not in without]
-    plain = [name for name in _list_plain_names(refusal, key) if name not in without][:_MAX_NAMES]
-    shown = [f"a grant of {name}" if name in _GRANTS else name for name in plain]
+    every = list_named(refusal.evidence, key)
+    named = [name for name in every if not (fields_only and _is_grant(name))]
+    plain = [name for name in named if _NAME.fullmatch(name)][:_MAX_NAMES]
+    shown = [f"a grant of {name}" if _is_grant(name) else name for name in plain]
     more = f" and {len(named) - len(plain)} more" if len(named) > len(plain) else ""
     return f"{', '.join(shown)}{more}" if shown else ""
+
+
+def _is_grant(name: str) -> bool:
+    """Return whether a missing part is a grant, like `approval` or `approval or tool`."""
+    return _GRANTS.issuperset(name.split(" or "))
 
 
 def _distrust_reason(refusal: Refusal, registry: Registry) -> str | None:

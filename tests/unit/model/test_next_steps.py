@@ -338,6 +338,16 @@ def test_the_default_registry_is_used_if_none_is_passed(
             {"missing": ["scope"]},
             "Supply a grant of scope and send it again",
         ),
+        (
+            Advice.PROVIDE_CONTEXT,
+            {"missing": ["scope or tool"]},
+            "Supply a grant of scope or tool and",
+        ),
+        (
+            Advice.REQUEST_APPROVAL,
+            {"missing": ["approval or tool"]},
+            "Have it approved by someone who may decide it and send it again; ",
+        ),
         (Advice.REQUEST_APPROVAL, {"missing": ["approval"]}, "Have it approved by someone who may"),
         (
             Advice.REQUEST_APPROVAL,
