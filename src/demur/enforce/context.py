@@ -27,6 +27,7 @@ class CallContext(NamedTuple):
     `framework`, `run` and `call_id` are recorded. `run` is the key of the history of tool calls: a
     run, session or thread of one agent. `subject` (`id`, `type`, `roles`) is the requester;
     `key` is the key of rate limits, if it is another one. They override the enforcer's defaults.
+    `signals` are what models and services say about the call, for rules to read.
     """
 
     framework: str = ""
@@ -35,6 +36,7 @@ class CallContext(NamedTuple):
     subject: Mapping[str, Any] | None = None
     tenant: str | None = None
     key: str | None = None
+    signals: Mapping[str, Any] | None = None
 
     @property
     def trace(self) -> dict[str, str]:
@@ -104,6 +106,7 @@ class RunGate(NamedTuple):
     grants: Iterable[Grant]
     accepted: Iterable[str]
     tenant: str | None
+    signals: Mapping[str, Any] | None = None
 
     def run(self) -> DecisionRecord:
         """Decide."""
@@ -119,6 +122,7 @@ class RunGate(NamedTuple):
             "grants": self.grants,
             "accepted": self.accepted,
             "tenant": self.tenant,
+            "signals": self.signals,
         }
 
 

@@ -142,11 +142,12 @@ def _name_forms(enforcer: "type[Enforcer]") -> "type[Enforcer]":
 class Enforcer:
     """Checks prompts, answers, tool calls and results by guards and gate. Thread- and task-safe.
 
-    If guards, policy, store or the text itself fail, a check does not raise: its result refuses
-    with a runtime code. Only `check_event` raises, for an unknown surface. Without a gate,
-    findings alone decide and nothing is stored. Without a pipeline, the built-in and installed
-    guards run. Each check has three forms: `check_prompt` runs it, `acheck_prompt` awaits it, and
-    `prompt_steps` is for adapters that `drive` it.
+    If guards, policy, store or the text itself fail, a check does not raise. Its result refuses
+    with a runtime code, unless the gate is advisory: then the failure is recorded and the result
+    allows. Only `check_event` raises, for an unknown surface. Without a gate, findings alone decide
+    and nothing is stored. Without a pipeline, the built-in and installed guards run. Each check has
+    three forms: `check_prompt` runs it, `acheck_prompt` awaits it, and `prompt_steps` is for
+    adapters that `drive` it.
 
     `describe` turns a tool call into a request. `accepted` are constraints that the tools honour.
     `authority` looks up grants for a request. `commands` maps further tools that run commands to
@@ -299,7 +300,7 @@ class Enforcer:
 
         def steps() -> Steps[CheckResult]:
             call = ToolCall(name=name, arguments=to_json_value(arguments), tool=tool, source=source)
-            granted = tuple(grants)
+            call_grants = tuple(grants)
             values = parse_arguments(call.arguments)
             findings = yield from self.guard_steps(Surface.TOOL_CALL, call, commands=commands)
             if values is None and not self._any_blocks(findings):
@@ -308,13 +309,13 @@ class Enforcer:
             run = self._run_key(context)
             if run is not None:
                 recorded = RecordedCall(name=name, arguments=values, at_s=self._monotonic())
-                add = partial(add_call, call=recorded, granted=bool(granted))
+                add = partial(add_call, call=recorded, granted=bool(call_grants))
                 history = self._histories.update(run, add)
                 findings += yield self._guard_step(Surface.TOOL_LOOP, history)
             described = (describe or self._describe)(name, values)
             request = self._build_request(described, "tool_call", context)
             result: CheckResult = yield from self._decide(
-                Surface.TOOL_CALL, request, findings, context, grants=granted, accepted=accepted
+                Surface.TOOL_CALL, request, findings, context, grants=call_grants, accepted=accepted
             )
             if not result.allowed and run is not None:
                 # Record the refused call as failed without a result, so that repeating it counts
@@ -407,7 +408,7 @@ class Enforcer:
         known_surface = Surface(surface)
 
         def steps() -> Steps[CheckResult]:
-            findings = yield self._guard_step(known_surface, event)
+            findings = yield from self.guard_steps(known_surface, event)
             if not self._needs_decision(findings):
                 return self._build_result_without_gate(known_surface, findings)
             request = self._build_request({"action": {"type": action}}, str(known_surface), context)
@@ -424,6 +425,7 @@ class Enforcer:
         """Yield the steps to what guards find in an event, without a decision.
 
         The commands that a tool call runs, and further `commands`, are guarded as well.
+        `tool_call_steps`, `event_steps` and `run_guards` use this.
 
         Raises:
             InputError: There is no such surface, or the event is not one of it.
@@ -462,7 +464,8 @@ class Enforcer:
         steps: Steps[CheckResult],
         action: Any = GENERATE_ACTION,
     ) -> Steps[CheckResult]:
-        # INVARIANT: whatever fails in a check, its result refuses and nothing is raised.
+        # INVARIANT: whatever fails in a check, nothing is raised, and its result refuses unless the
+        # gate is advisory.
         try:
             return (yield from steps)
         except Exception as error:  # noqa: BLE001 - see above
@@ -514,16 +517,18 @@ class Enforcer:
     ) -> Steps[CheckResult]:
         record = None
         if self.gate is not None:
-            granted = () if self._authority is None else self._authority(request)
+            looked_up_grants = () if self._authority is None else self._authority(request)
             # INVARIANT: accepted constraints lift no finding of a guard.
-            agreed = () if self._any_blocks(findings) else (*self._accepted, *accepted)
+            any_blocks = self._any_blocks(findings)
+            accepted_constraints = () if any_blocks else (*self._accepted, *accepted)
             record = yield RunGate(
                 self.gate,
                 request,
                 tuple(findings),
-                (*grants, *granted),
-                agreed,
+                (*grants, *looked_up_grants),
+                accepted_constraints,
                 tenant=context.tenant or self._tenant,
+                signals=context.signals,
             )
         return build_result(
             surface,

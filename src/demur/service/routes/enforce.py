@@ -53,10 +53,12 @@ class EnforceCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     `run` names the run, session or thread of one agent: loops of tool calls are found within it.
     `subject` (`id`, `type`, `roles`) is the requester, `locale` the language of texts for a person.
+    `signals` are scores and the like that rules read; those of guards cannot be written here.
     """
 
     run: _Name | None = None
     call_id: _Name | None = None
+    signals: dict[str, Any] | None = None
     subject: dict[str, Any] | None = None
     locale: _Name | None = None
 
@@ -203,6 +205,7 @@ def context_for(call: ApiCall, body: EnforceCall) -> CallContext:
         tenant=tenant,
         # Subjects of other tenants may have the same id.
         key=f"{tenant or ''}\x1f{subject_id or call.caller.name}",
+        signals=body.signals,
     )
 
 

@@ -31,6 +31,10 @@ rules:
     stage: ESCALATIONS
     if: { action_type: export }
     then: { verdict: ESCALATE, reason_codes: [RISK_REDUCIBLE], constraints: [read_only] }
+  - id: R_FRAUD
+    stage: HARD_BLOCKS
+    if: { action_type: pay, signals.fraud: { gt: 0.9 } }
+    then: { verdict: DENY, reason_codes: [CHARGEBACK_RISK_BLOCK] }
 """
 CARD = "Your card is 4929 3813 3266 4717, as you asked."
 WIPE: dict[str, Any] = {"name": "bash", "arguments": {"command": "rm -rf /"}}
@@ -137,6 +141,19 @@ def test_policy_decides_with_grants_constraints_and_a_request_of_its_own() -> No
 def repeat(call: Caller, key: str, *, count: int, run: str | None, **more: Any) -> list[bool]:
     body = {"name": "poll", "arguments": {"id": 1}, "run": run, **more}
     return [enforce(call, "tool_call", body, key=key)["allowed"] for _ in range(count)]
+
+
+def test_rules_read_the_signals_of_a_call_and_never_those_of_guards_from_it() -> None:
+    with open_desk() as call:
+        pay: dict[str, Any] = {"name": "pay", "arguments": {}}
+        low = enforce(call, "tool_call", {**pay, "signals": {"fraud": 0.1}})
+        high = enforce(call, "tool_call", {**pay, "signals": {"fraud": 0.95}})
+        none = enforce(call, "tool_call", pay)
+        forged = enforce(call, "tool_call", {**pay, "signals": {"guards": {"pii": {"score": 0}}}})
+
+    assert low["allowed"]
+    codes = [refused["envelope"]["code"] for refused in (high, none, forged)]
+    assert codes == ["CHARGEBACK_RISK_BLOCK", "CONTEXT_MISSING", "REQUEST_INVALID"]
 
 
 def test_loops_are_found_within_a_run_of_a_tenant() -> None:
