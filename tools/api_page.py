@@ -6,9 +6,11 @@ API: a changed signature is a changed page.
 
 import ast
 import copy
+import inspect
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 NOTICE = "<!-- Generated from the sources; do not edit. -->"
@@ -50,9 +52,20 @@ def _file(source: Path, module: str) -> Path | None:
     return next(found, None)
 
 
+# The docstrings that stand below definitions of values.
+_value_words: dict[ast.stmt, str] = {}
+
+
 @cache
 def _parse(path: Path | None) -> ast.Module:
-    return ast.parse("" if path is None else path.read_text(encoding="utf-8"))
+    tree = ast.parse("" if path is None else path.read_text(encoding="utf-8"))
+    for node, after in pairwise(tree.body):
+        match after:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                _value_words[node] = inspect.cleandoc(text)
+            case _:
+                pass
+    return tree
 
 
 def _public_names(tree: ast.Module) -> list[str]:
@@ -81,6 +94,8 @@ def _entries(source: Path, module: str) -> Iterator[str]:
         else:
             shown = node.annotation if isinstance(node, ast.AnnAssign) else node.value
             yield f"## `{name}`\n\n`{_short(ast.unparse(shown))}`\n"
+            if node in _value_words:
+                yield f"{_value_words[node]}\n"
 
 
 def _short(text: str) -> str:

@@ -23,6 +23,9 @@ from demur.errors import InputTypeError
 REFUSAL_MARK = "REFUSED:"
 REFUSAL_PREFIX = f"{REFUSAL_MARK} "
 KNOWN_CODES: frozenset[ReasonCode] = frozenset(ReasonCode)
+"""The codes of the core, deprecated ones included. Codes of organisations are not among them,
+although they parse: `code in default_registry()` knows those too, and iterating over
+`default_registry()` gives every entry (`demur.codes.default_registry`)."""
 
 
 def _line_head(code: str) -> str:

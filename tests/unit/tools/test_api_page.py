@@ -45,6 +45,19 @@ def test_long_values_are_cut(tmp_path: Path) -> None:
     assert max(map(len, page.splitlines())) <= 102
 
 
+def test_a_value_has_the_words_below_it(tmp_path: Path) -> None:
+    module = 'THING = 1\n"""What it is\nfor."""\nOTHER = 2\n'
+    page = root_page(package(tmp_path, "THING", module))
+
+    assert "## `THING`\n\n`1`\n\nWhat it is\nfor.\n" in page
+    assert (
+        "default_registry"
+        in dict(api_pages(SOURCE))["docs/reference/api.md"]
+        .partition("## `KNOWN_CODES`")[2]
+        .partition("## ")[0]
+    )
+
+
 def test_a_name_that_is_not_where_the_table_says_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LookupError, match=r"`gone` is not in `demur\.things`"):
         root_page(package(tmp_path, "gone", '"""Things."""\n'))
