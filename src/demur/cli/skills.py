@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.cli.options import write_file
 from demur.cli.terminal import Paint
 from demur.codes.reason_code import ReasonCode
@@ -159,6 +159,8 @@ def run_guard_skill(args: Namespace) -> int:
         trust_comments=not args.ignore_comments,
     )
     skill = read_skill(args.path)
+    if not skill.files and not skill.omitted:
+        raise UsageError("there are no files in it", where=str(args.path))
     inspection = inspect_skill(skill, config)
     if args.write_baseline is not None:
         write_file(args.write_baseline, write_baseline(inspection.findings))

@@ -99,6 +99,8 @@ def run_triage(args: Namespace) -> int:
         write_parquet(counts, args.parquet, registry)
     for file, reason in counts.unread:
         print(one_line(f"{file}: {reason}"), file=sys.stderr)
+    if limits and not counts.size and not counts.unread:
+        raise UsageError("nothing was read, so no limit was checked", where=", ".join(args.paths))
     over = [limit for limit in limits if limit.is_exceeded(counts, registry)]
     for limit in over:
         value = limit.measured_value(counts, registry)

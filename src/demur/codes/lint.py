@@ -47,7 +47,7 @@ def lint_paths(paths: Iterable[Path | str], registry: Registry) -> list[CodeMisu
     with a Python shebang, else as YAML. In folders only `.py`, `.yaml` and `.yml` count.
 
     Raises:
-        InputError: A path does not exist.
+        InputError: A path does not exist, or there is no file to read.
     """
     if isinstance(paths, str | os.PathLike):
         raise InputTypeError.wrong_type("paths", "a list of paths", paths)
@@ -64,6 +64,10 @@ def lint_paths(paths: Iterable[Path | str], registry: Registry) -> list[CodeMisu
     for path in named:
         for file in _walk_files(path, found):
             files.setdefault(file.absolute(), file)
+    if not files and not found:
+        where = ", ".join(map(str, named))
+        help_text = "folders are searched for .py, .yaml and .yml files"
+        raise InputError("there is nothing to lint", where=where, help=help_text)
     for file in files.values():
         found += _lint_file(file, registry)
     return sorted(set(found))

@@ -327,3 +327,10 @@ def test_invalid_input_of_lint_is_an_error() -> None:
         lint(write("\n---\n \n"))
     with pytest.raises(UnknownCodeError):
         lint(write(GRACEFUL), "--code", "NO_SUCH_CODE")
+
+
+def test_a_folder_without_sources_does_not_pass(tmp_path: Path) -> None:
+    ran = demur("codes", "lint", tmp_path)
+
+    assert ran.status == 1
+    assert ran.err.startswith(f"error: {tmp_path}: there is nothing to lint\n")

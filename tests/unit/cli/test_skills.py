@@ -206,3 +206,9 @@ def test_settled_modules_and_hosts_need_no_remark(skill: Callable[[str], str]) -
 
 def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     assert demur("guard", "skill", tmp_path / "missing").status == 1
+
+
+def test_a_folder_without_files_does_not_pass(tmp_path: Path) -> None:
+    ran = demur("guard", "skill", tmp_path)
+
+    assert ran == (2, "", f"error: {tmp_path}: there are no files in it\n")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from demur.cli import triage as command
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.errors import InputError, MissingExtraError
 
 LOG = (
@@ -75,6 +75,12 @@ def test_standard_input_is_read(log: Path) -> None:
 
 def test_an_empty_log_has_no_table() -> None:
     assert triage("-").out == "0 refusals in 1 file, 0 B\n"
+
+
+def test_a_limit_on_nothing_is_never_met(tmp_path: Path) -> None:
+    for nothing in ("-", tmp_path):
+        with pytest.raises(UsageError, match="nothing was read, so no limit was checked"):
+            triage(nothing, "--fail-over", "RCE_RISK>0")
 
 
 def test_groups_can_be_cut_to_the_largest(log: Path) -> None:

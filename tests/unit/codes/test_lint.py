@@ -213,6 +213,7 @@ def test_a_link_that_leads_nowhere_is_unreadable_not_a_crash(
 
 def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path, core: Registry) -> None:
     os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "a.py").touch()
 
     assert lint_paths([tmp_path], core) == []
 
