@@ -154,7 +154,7 @@ def add_filter_options(add: Arguments) -> None:
     add("--subject WHO", "only decisions for this subject")
     add("--min-amount N", "only amounts from this one on", type=float)
     add("--max-amount N", "only amounts up to this one", type=float)
-    add("--currency CODE", "only amounts in this currency, like USD")
+    add("--currency CUR", "only amounts in this currency, like USD")
     add_period_options(add)
 
 
