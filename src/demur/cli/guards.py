@@ -13,14 +13,14 @@ import msgspec
 
 from demur.cli.main import Arguments, UsageError
 from demur.cli.options import STANDARD_INPUT, add_registry_option, parse_json, read_input
-from demur.cli.terminal import Paint, format_table, print_error, wrap_text
+from demur.cli.terminal import Paint, format_table, paint_outcome, print_error, wrap_text
 from demur.cli.workspace import add_config_option
 from demur.codes.loading import default_registry
 from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import decide_by_findings
+from demur.enforce.result import build_result, decide_by_findings
 from demur.errors import DemurError, InputError, Problem, one_line
 from demur.gate.config import CONFIG_NAME, Config, find_config, load_config
 from demur.gate.guard_pipeline import build_pipeline
@@ -208,6 +208,10 @@ def _locate_finding(finding: Finding, starts: list[int] | None) -> LocatedFindin
 def print_findings(found: Sequence[LocatedFinding], where: str, registry: Registry) -> None:
     """Print the findings, and how many there are of each kind."""
     paint = Paint()
+    findings = [one.finding for one in found]
+    if findings:
+        outcome = build_result(findings[0].surface, findings, None, registry=registry).outcome
+        print(f"{paint_outcome(outcome, paint)}, if nothing but guards decides")
     for one in found:
         finding = one.finding
         label = paint(f"{finding.action}[{finding.code}]", "bold", _ACTION_COLOURS[finding.action])

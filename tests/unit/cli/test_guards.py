@@ -30,7 +30,8 @@ def guarded(surface: str, stdin: str | bytes = "", *words: object) -> dict[str, 
 def test_a_finding_is_shown_with_its_place_and_help() -> None:
     ran = demur("guard", "code_execution", stdin="cd /srv\nls && rm -rf /srv/data\n")
 
-    first, help_line, count = ran.out.splitlines()
+    lead, first, help_line, count = ran.out.splitlines()
+    assert lead == "needs something, if nothing but guards decides"
     assert first.startswith("standard input:2:7: block[UNAPPROVED_DESTRUCTION] ")
     assert help_line.startswith("  help: ")
     assert count == "1 block"
@@ -61,6 +62,7 @@ def test_warnings_alone_stop_nothing() -> None:
     config.write_text("action: warn\n", encoding="utf-8")
     ran = demur("guard", "rate", "--guard-config", config, stdin=event)
     assert ran.status == 0
+    assert ran.out.splitlines()[0] == "allowed, if nothing but guards decides"
     assert ran.out.splitlines()[-1] == "1 warn: warnings block nothing"
     assert "help:" not in ran.out
 
@@ -110,7 +112,7 @@ def test_where_there_are_no_lines_the_part_is_named() -> None:
     event = {"name": "f", "arguments": {"url": "http://169.254.169.254/"}}
     ran = demur("guard", "tool_call", stdin=json.dumps(event))
 
-    assert ran.out.startswith("standard input: url: block[EGRESS_DENIED] ")
+    assert "\nstandard input: url: block[EGRESS_DENIED] " in ran.out
     assert (
         "standard input: block["
         in demur("guard", "rate", stdin=json.dumps({**LIMIT, "cost": 2})).out
@@ -127,7 +129,7 @@ def test_a_file_is_read_and_named() -> None:
     assert ran.status == 3
     assert place["artifactLocation"]["uri"] == "run.sh"
     assert place["region"]["startLine"] == 1
-    assert demur("guard", "code_execution", "run.sh").out.startswith("run.sh:1:1: block")
+    assert "\nrun.sh:1:1: block" in demur("guard", "code_execution", "run.sh").out
     log = json.loads(demur("guard", "rate", "--sarif", stdin=json.dumps({**LIMIT, "cost": 2})).out)
     assert "locations" not in log["runs"][0]["results"][0]
 
