@@ -148,6 +148,8 @@ def test_python_and_http_find_the_same_in_a_tool_call(
     assert [(one["code"], one["action"]) for one in guarded] == found
     assert [(one["code"], one["action"]) for one in record["findings"]] == found
     assert [(one.code, one.action) for one in Enforcer().run_guards("tool_call", body)] == found
+    checked = Enforcer().check_event("tool_call", body, action=name)
+    assert [(one.code, one.action) for one in checked.findings] == found
 
 
 @given(

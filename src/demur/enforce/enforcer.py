@@ -464,8 +464,7 @@ class Enforcer:
         steps: Steps[CheckResult],
         action: Any = GENERATE_ACTION,
     ) -> Steps[CheckResult]:
-        # INVARIANT: whatever fails in a check, nothing is raised, and its result refuses unless the
-        # gate is advisory.
+        # INVARIANT: a check that fails raises nothing, and refuses unless the gate is advisory.
         try:
             return (yield from steps)
         except Exception as error:  # noqa: BLE001 - see above

@@ -578,6 +578,31 @@ def test_nobody_else_decides() -> None:
         Enforcer.coerce(given)
 
 
+@pytest.mark.parametrize("mode", ["enforce", "advisory"])
+def test_a_failure_refuses_unless_the_gate_is_advisory(mode: str) -> None:
+    def describe(_name: str, _arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise RuntimeError
+
+    with opened(mode=mode) as gate:
+        enforcer = Enforcer(gate, pipeline=NOBODY, describe=describe)
+        result = enforcer.check_tool_call("lookup", {})
+        [record] = rows(gate)
+
+    assert result.allowed == (mode == "advisory")
+    assert record.leading_code == "INTERNAL_ERROR"
+
+
+def test_the_command_of_a_tool_call_is_guarded_in_an_event_too(gate: Gate) -> None:
+    arguments = {"command": "rm -rf / --no-preserve-root"}
+    called = Enforcer().check_tool_call("bash", arguments)
+    event = {"name": "bash", "arguments": arguments}
+    result = Enforcer(gate).check_event("tool_call", event, action="bash")
+
+    assert not result.allowed
+    assert result.findings == called.findings
+    assert rows(gate)[0].leading_code == called.envelope["code"]
+
+
 @pytest.mark.parametrize("command", ["rm -rf /", "rm -rf /*", "rm -rf ~", "dd if=x of=/dev/sda"])
 def test_irrecoverable_destruction_is_final_for_every_reader(command: str) -> None:
     result = Enforcer(pipeline=TOOLS).check_tool_call("bash", {"command": command})
