@@ -32,6 +32,8 @@ from demur.service.server import ApiServer
 from demur.service.service import Service
 from demur.service.settings import ServiceSettings, read_settings
 
+_MAX_HISTORY_BYTES = 256 << 10
+
 
 class RandomBuffer:
     """Hands out random bytes that were read in large blocks. Safe to share between threads.
@@ -119,7 +121,7 @@ def _open_histories(config: Config) -> CallHistories:
 
     def open_histories(tenant: str) -> FileHistories:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return FileHistories(folder / digest(tenant))
+        return FileHistories(folder / digest(tenant), max_bytes=_MAX_HISTORY_BYTES)
 
     return TenantHistories(open_histories)
 

@@ -15,6 +15,7 @@ from support.gates import gate_over
 from support.service_app import add_key
 from support.service_process import folder_of
 
+from demur.enforce.history import make_run_key
 from demur.errors import InputError
 from demur.gate.config import load_config, open_configured_store
 from demur.gate.guard_settings import GuardSettings, ToolSettings
@@ -88,6 +89,20 @@ def test_workers_share_the_histories_of_runs_and_the_settings_of_guards(tmp_path
             app.state.service.close()
     [folder] = tmp_path.glob("**/*.runs")
     assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_histories_of_a_store_that_is_no_file_lie_in_the_folder_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for store in ("postgresql://db/one", "postgresql://db/two"):
+        config = msgspec.structs.replace(
+            load_config(folder_of(tmp_path) / "demur.toml"), store=store
+        )
+        histories = worker._open_histories(config)
+        histories.update(make_run_key("http", "acme", None, "r"), lambda history: history)
+
+    assert len(list((tmp_path / "demur" / "service").glob("*.runs/*/*.json"))) == 2
 
 
 def test_without_settings_there_is_no_application(
