@@ -206,7 +206,7 @@ def _locate_finding(finding: Finding, starts: list[int] | None) -> LocatedFindin
 
 
 def print_findings(found: Sequence[LocatedFinding], where: str, registry: Registry) -> None:
-    """Print the findings, and how many there are of each kind."""
+    """Print the outcome of the findings, each of them, and how many there are of each kind."""
     paint = Paint()
     findings = [one.finding for one in found]
     if findings:
