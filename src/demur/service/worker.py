@@ -70,7 +70,7 @@ def app() -> Starlette:
     if path is None:
         raise InputError(
             "no settings file for the service",
-            help="name the file by DEMUR_CONFIG; `demur init` makes one",
+            help="name the file by DEMUR_CONFIG; `demur init --agent` makes one",
         )
     config = load_config(path)
     return make_app(config, read_settings(config.service))
