@@ -235,7 +235,7 @@ def open_gate(
     Raises:
         InputError: A setting cannot be used.
         PolicyError: The policy cannot be used.
-        StorageError: The store is no database, or is newer than this demur.
+        StorageError: The store is a folder, no database, or newer than this demur.
     """
     _check_registry_pin(config, "registry")
     registry = default_registry(*config.registries)
@@ -268,7 +268,7 @@ def open_configured_store(config: Config, *, defer: bool = False) -> Store | Non
     With `defer`, a database that cannot be reached now is opened at its next use.
 
     Raises:
-        InputError: The setting names no store, but a folder or an unknown scheme.
+        InputError: The setting has an unknown scheme.
         StorageError: The store cannot be opened.
     """
     settings: dict[str, Any] = {"durability": config.durability, "deadline_s": config.deadline_s}
@@ -345,6 +345,7 @@ def decide(
     Raises:
         InputError: The request or the settings cannot be used.
         PolicyError: The policy cannot be used.
+        StorageError: The store can never be used: it is a folder, no database, or too new.
     """
     return cached_gate(config).decide(
         request, findings=findings, grants=grants, accepted=accepted, signals=signals, tenant=tenant

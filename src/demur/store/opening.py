@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from demur.errors import InputError, MissingExtraError
 from demur.model.record import DecisionRecord
-from demur.store.backend import UnavailableError
+from demur.store.backend import StorageError, UnavailableError
 from demur.store.rows import Snapshot
 from demur.store.sql import Backend
 from demur.store.sqlite import MEMORY, Durability, SqliteBackend
@@ -33,7 +33,7 @@ def open_store(
 
     Raises:
         StorageError: It cannot be opened.
-        InputError: The URL has an unknown scheme, or the path is a folder.
+        InputError: The URL has an unknown scheme.
         MissingExtraError: The PostgreSQL driver is not installed.
     """
     address = os.fspath(url)
@@ -52,10 +52,8 @@ def open_store(
     else:
         path = unquote(rest.removeprefix("/")) or MEMORY if separator else address
         if os.path.isdir(path):  # noqa: PTH112 - never raises
-            help_text = "name a file in it, like demur.db"
-            raise InputError(
-                "the store cannot be opened: this is a folder", where=path, help=help_text
-            )
+            problem = "the store cannot be opened: this is a folder"
+            raise StorageError(problem, where=path, help="name a file in it, like demur.db")
         opening = partial(SqliteBackend, path, **settings)
     try:
         backend: Backend = opening()

@@ -8,7 +8,7 @@ from support.gates import KEY, NOON, TEXT, finding, grant, refund
 
 import demur
 from demur.codes.vocabulary import Verdict
-from demur.errors import InputError, PolicyError
+from demur.errors import DemurError, InputError, PolicyError
 from demur.gate.config import Config, cached_gate, close_gates, decide
 from demur.grants import SigningKey
 from demur.model.grant import Grant
@@ -82,7 +82,7 @@ def test_a_store_that_is_down_at_the_first_request_abstains(store: str, folder: 
 )
 @pytest.mark.usefixtures("folder")
 def test_a_setting_that_names_no_store_is_an_error_with_help(store: str, problem: str) -> None:
-    with pytest.raises(InputError, match=problem) as caught:
+    with pytest.raises(DemurError, match=problem) as caught:
         decide(refund(), config=Config(store=store))
 
     assert caught.value.help

@@ -7,7 +7,7 @@ import pytest
 from support.store_records import make_record
 
 from demur.errors import InputError, MissingExtraError
-from demur.store.backend import UnavailableError
+from demur.store.backend import StorageError, UnavailableError
 from demur.store.opening import open_store
 from demur.store.spool import Spool
 
@@ -138,7 +138,7 @@ def test_a_file_that_is_no_database_is_an_error_at_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a folder") as caught:
-        open_store(tmp_path)
+    with pytest.raises(StorageError, match="is a folder") as caught:
+        open_store(tmp_path, defer=True)
     assert caught.value.where == str(tmp_path)
     assert caught.value.help == "name a file in it, like demur.db"
