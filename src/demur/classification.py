@@ -114,12 +114,16 @@ def recovery_for(
     missing: Sequence[str],
     attempts_left: bool,
     fallback_codes: Collection[str] = (),
+    unusable: Mapping[str, str] | None = None,
+    can_lift: bool = True,
 ) -> Recovery | None:
     """Return the recovery fields, or None if no code refuses.
 
     They are about the leading code, with one exception: beside a hard code that only the default
     brought, the advice is that code's, because nothing that lifts the leading code would help.
+    `can_lift` is false for a verdict that no grant changes.
     """
+    authority = _authority_sentence(entries) if can_lift else ""
     lead, strictest = leading_entry(entries, fallback_codes), leading_entry(entries)
     if lead is None or strictest is None:
         return None
@@ -141,15 +145,20 @@ def recovery_for(
         now = f"These constraints would make it possible: {_join_words(constraints)}."
         proceed = "Accept all of them and send the request again as a continuation of this one."
     elif output is DecisionOutput.NEED_CONTEXT:
-        now = f"Supply what is missing: {_join_words(missing)}."
-        proceed = "Send it as a continuation of this request."
-        proceed = f"{proceed} {_authority_sentence(entries)}".rstrip()
+        now = _ask_for(missing, unusable or {})
+        proceed = f"Send it as a continuation of this request. {authority}".rstrip()
     elif refusal_class is not RefusalClass.HARD_BLOCK and not attempts_left:
         advice = Advice.ESCALATE_OPERATOR
         proceed = _USED_UP
     elif refusal_class is RefusalClass.WORKFLOW_BLOCK:
-        proceed = f"{proceed} {_authority_sentence(entries)}".rstrip()
+        proceed = f"{proceed} {authority}".rstrip()
     return Recovery(lead.summary, now, proceed, advice, lead.code)
+
+
+def _ask_for(missing: Sequence[str], unusable: Mapping[str, str]) -> str:
+    absent = [name for name in missing if name not in unusable]
+    sentences = [f"Supply what is missing: {_join_words(absent)}."] if absent else []
+    return " ".join([*sentences, *(f"{unusable[name]}." for name in missing if name in unusable)])
 
 
 def _authority_sentence(entries: Sequence[Entry]) -> str:
@@ -204,12 +213,14 @@ def make_decision(
     ignored_grants: Iterable[IgnoredGrant] = (),
     obligations: Iterable[Obligation] = (),
     fallback_codes: Iterable[str] = (),
+    unusable: Mapping[str, str] | None = None,
     registry: Registry | None = None,
 ) -> Decision:
     """Return the decision for a verdict and its codes.
 
     `obligations` hold in addition to those of the codes. `fallback_codes` are those of the codes
-    that came only from the policy's default: any other code leads before them.
+    that came only from the policy's default: any other code leads before them. `unusable` says of
+    fields in `missing` why their value cannot be used.
 
     Raises:
         UnknownCodeError: A code is not registered.
@@ -231,6 +242,8 @@ def make_decision(
         missing=gaps,
         attempts_left=attempts_left,
         fallback_codes=fallback,
+        unusable=unusable,
+        can_lift=verdict != Verdict.ABSTAIN,
     )
     # INVARIANT: an obligation holds whatever else matched, even after its code was lifted.
     owed = {one for code in (*names, *resolved) for one in known[code].obligations}
@@ -251,6 +264,7 @@ def make_decision(
         requester=requester,
         scope=_check_scope(scope),
         fallback_codes=fallback,
+        unusable=dict(unusable or {}),
         **({} if recovery is None else recovery._asdict()),
     )
 

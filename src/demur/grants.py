@@ -455,6 +455,7 @@ def resolve(
         ignored_grants=dict.fromkeys(one for one in ignored if one.grant_id not in counted),
         obligations=decision.obligations,
         fallback_codes=decision.fallback_codes,
+        unusable=decision.unusable,
         registry=known,
     )
 

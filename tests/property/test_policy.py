@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -198,7 +199,8 @@ def check_compiled(
         assert list(got.reason_codes) == want["reason_codes"]
         assert list(got.matched_rules) == want["matched_rules"]
         assert list(got.shadow_rules) == want["shadow_rules"]
-        assert [tuple(fact) for fact in got.invalid] == want["invalid"]
+        assert [fact[:2] for fact in got.invalid] == want["invalid"]
+        assert list(got.missing) == want["missing"]
         assert got.defaulted == want["defaulted"]
         assert sorted(got.missing_signals) == sorted(want["missing_signals"])
 
@@ -244,3 +246,89 @@ def test_adding_a_finding_never_relaxes_a_decision(
 
     assert reference.ORDER.index(after.verdict) >= reference.ORDER.index(before.verdict)
     assert set(before.reason_codes) <= set(after.reason_codes)
+
+
+NUMBER_FIELDS, TEXT_FIELDS = ["evidence.n1", "evidence.n2"], ["evidence.t1", "evidence.t2"]
+PRESENCE = st.sampled_from([{"missing": True}, {"exists": True}])
+TYPED_LEAVES = st.one_of(
+    st.fixed_dictionaries({field: PRESENCE | st.sampled_from([{"gt": 1}, {"lte": 1}])})
+    for field in NUMBER_FIELDS
+) | st.one_of(
+    st.fixed_dictionaries({field: PRESENCE | st.sampled_from([{"eq": "x"}, {"ne": "x"}])})
+    for field in TEXT_FIELDS
+)
+TYPED_CONDITIONS = st.recursive(
+    TYPED_LEAVES,
+    lambda inner: st.one_of(
+        st.fixed_dictionaries({"all": st.lists(inner, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"any": st.lists(inner, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"not": inner}),
+    ),
+    max_leaves=6,
+)
+EVIDENCE = st.fixed_dictionaries(
+    {}, optional={"n1": st.integers(0, 2), "n2": st.just(2), "t1": st.just("x"), "t2": st.just("y")}
+)
+
+
+@settings(max_examples=examples(500))
+@given(
+    st.lists(
+        st.tuples(
+            TYPED_CONDITIONS, st.sampled_from([[], ["evidence.n1", "approval"], ["evidence.t2"]])
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    EVIDENCE,
+)
+def test_missing_names_absent_fields_and_supplying_them_changes_the_decision(
+    written: list[tuple[dict[str, Any], list[str]]], evidence: dict[str, Any]
+) -> None:
+    """INVARIANT: `missing` never names a field that is there and can be used."""
+    listed = [
+        {
+            "id": f"R{number}",
+            "stage": "ESCALATIONS",
+            "if": condition,
+            "then": {"verdict": "ESCALATE", "reason_codes": ["SCOPE_MISSING"], "missing": missing},
+        }
+        for number, (condition, missing) in enumerate(written)
+    ]
+    head = {"schema_version": "policy.v1", "policy_id": "p", "policy_version": "1"}
+    try:
+        policy = parse_policy(json.dumps({**head, "rules": listed}), registry=CORE)
+    except PolicyError as error:
+        assume("can satisfy" not in str(error))
+        raise
+    compiled = CompiledPolicy(policy, registry=CORE)
+    before = compiled.evaluate({"action": {"type": "x"}, "evidence": evidence})
+    fields = [name for name in before.missing if name.startswith("evidence.")]
+
+    assert not {name.removeprefix("evidence.") for name in fields} & evidence.keys()
+    if fields:
+        values = {"n": [0, 2], "t": ["x", "y"]}
+        names = [name.removeprefix("evidence.") for name in fields]
+        supplied = [
+            {**evidence, **dict(zip(names, chosen, strict=True))}
+            for chosen in product(*(values[name[0]] for name in names))
+        ]
+        after = [compiled.evaluate({"action": {"type": "x"}, "evidence": one}) for one in supplied]
+        assert all(set(fields).isdisjoint(one.missing) for one in after)
+        assert any(one != before for one in after)
+
+
+@given(policies(), REQUESTS, FINDINGS)
+def test_a_field_that_is_missing_is_absent_or_unusable(
+    policy: Policy, request: dict[str, Any], findings: list[Finding]
+) -> None:
+    """INVARIANT: `missing` never names a field that is there and can be used."""
+    got = CompiledPolicy(policy, registry=CORE).evaluate(request, findings)
+    facts = {**request, "signals": {}}
+
+    for name in got.missing:
+        fact = reference.dollars(facts, policy) if name == "amount_usd" else None
+        fact = reference.look(facts, name) if fact is None else fact
+        unusable = {fact.field: fact for fact in got.invalid}
+        assert fact is reference.ABSENT or name in unusable
+        assert name not in unusable or unusable[name].why

@@ -45,6 +45,7 @@ def evaluate(
     matched: list[str] = []
     shadows: list[str] = []
     broken: list[tuple[str, str]] = []
+    missing: list[str] = []
     ordinary_match = False
     for rule in policy.rules:
         state = judge(rule.condition, facts, policy)
@@ -54,6 +55,7 @@ def evaluate(
             matched.append(rule.id)
             verdicts.append(rule.then.verdict)
             codes += rule.then.reason_codes
+            missing += asked_fields(rule, facts, policy)
             if not rule.reads_findings:
                 ordinary_match = True
         elif state == INVALID and not rule.shadow:
@@ -61,9 +63,11 @@ def evaluate(
     if broken:
         verdicts.append("ABSTAIN")
         codes.append("EVIDENCE_INVALID")
+        missing += [field_to_correct(path, facts) for _, path in broken]
     gaps = missing_signals(policy, facts, matched)
     verdicts += ["ABSTAIN"] if gaps else []
     codes += ["CONTEXT_MISSING"] if gaps else []
+    missing += [path for _, path in gaps]
     if not ordinary_match:
         verdicts.append(policy.default.verdict)
         codes += policy.default.reason_codes
@@ -80,7 +84,56 @@ def evaluate(
         "invalid": unique(broken),
         "defaulted": not ordinary_match,
         "missing_signals": gaps,
+        "missing": unique(missing),
     }
+
+
+def asked_fields(rule: PolicyRule, facts: Mapping[str, Any], policy: Policy) -> list[str]:
+    """Return what a rule that matched asks for: absent fields, if they would change it."""
+    if rule.then.verdict == "ALLOW":
+        return []
+    absent = absent_fields(rule.condition, True, facts, policy)
+    written = [
+        compared.path
+        for compared, negated in comparisons(rule.condition)
+        if compared.operator == ("exists" if negated else "missing")
+    ]
+    assert list(rule.then.missing) == unique(written), "the generator names nothing itself"
+    return absent if absent is not None else []
+
+
+def absent_fields(
+    condition: Condition, holds: bool, facts: Mapping[str, Any], policy: Policy
+) -> list[str] | None:
+    """Return the absent fields to supply so that the condition no longer holds (or fails)."""
+    if isinstance(condition, Not):
+        return absent_fields(condition.part, not holds, facts, policy)
+    if isinstance(condition, Compare):
+        return (
+            [condition.path] if condition.operator == ("missing" if holds else "exists") else None
+        )
+    current = TRUE if holds else FALSE
+    parts = [part for part in condition.parts if judge(part, facts, policy) == current]
+    answers = [absent_fields(part, holds, facts, policy) for part in parts]
+    # `any` holds as long as one part does; `all` fails as long as one part does.
+    all_must_change = isinstance(condition, AnyOf) if holds else isinstance(condition, All)
+    if all_must_change and None in answers:
+        return None
+    named = [answer for answer in answers if answer is not None]
+    return unique([path for answer in named for path in answer]) if named else None
+
+
+def field_to_correct(path: str, facts: Mapping[str, Any]) -> str:
+    """Return the field to supply: of an amount, the part that is absent."""
+    if path != "amount_usd":
+        return path
+    value, currency = look(facts, "action.amount.value"), look(facts, "action.amount.currency")
+    if value is ABSENT:
+        return "action.amount.value"
+    if isinstance(value, str):
+        value = float(value) if re.fullmatch(NUMERAL, value, re.ASCII) else None
+    sound = kind(value) == "number" and value >= 0
+    return "action.amount.currency" if sound and currency is ABSENT else path
 
 
 def missing_signals(
@@ -186,8 +239,11 @@ def judge(condition: Condition, facts: Mapping[str, Any], policy: Policy) -> str
 
 
 def broken_paths(condition: Condition, facts: Mapping[str, Any], policy: Policy) -> list[str]:
+    """Return the unusable facts that keep the condition from being judged."""
+    if judge(condition, facts, policy) != INVALID:
+        return []
     if isinstance(condition, Compare):
-        return [condition.path] if compare(condition, facts, policy) == INVALID else []
+        return [condition.path]
     if isinstance(condition, Not):
         return broken_paths(condition.part, facts, policy)
     return [path for part in condition.parts for path in broken_paths(part, facts, policy)]

@@ -121,7 +121,7 @@ def find_cause(record: DecisionRecord) -> DecisionCause:
     personal = record.personal
     findings = () if personal is None else personal.findings
     return DecisionCause(
-        record.decision,
+        record,
         tuple(rule_id for rule_id, stage in rules.items() if stage != Stage.ALLOW_PATHS),
         tuple(rule_id for rule_id, stage in rules.items() if stage == Stage.ALLOW_PATHS),
         tuple(FoundCode(one.code, str(one.surface)) for one in findings),
@@ -132,6 +132,19 @@ def find_cause(record: DecisionRecord) -> DecisionCause:
 def describe_cause(record: DecisionRecord) -> str:
     """Return the verdict and what decided, as one phrase."""
     return f"{record.verdict.capitalize()} {find_cause(record)}"
+
+
+def describe_rules(record: DecisionRecord) -> str:
+    """Return the rules that matched; of a refusal, what a rule that allows would have done."""
+    note = ": would allow" * (record.verdict is not Verdict.ALLOW)
+    stages = {rule.rule_id: rule.stage for rule in record.matched_rules}
+    notes: dict[str, str] = {Stage.ALLOW_PATHS: note}
+    return ", ".join(f"{name} ({stage}{notes.get(stage, '')})" for name, stage in stages.items())
+
+
+def describe_invalid(record: DecisionRecord) -> tuple[str, ...]:
+    """Return why each field cannot be used, once for each field."""
+    return tuple({fact.path: str(fact) for fact in reversed(record.invalid)}.values())[::-1]
 
 
 def _similar_cases(signals: Mapping[str, Any]) -> Iterator[SimilarCase]:
@@ -210,10 +223,11 @@ def _reason_lines(report: DecisionReport) -> Iterator[str]:
         yield f"- **Lifted** {', '.join(map(markdown_code, lifted[:_MAX_ROWS]))}"
     for rule in [rule for rule in report.rules if not rule.shadow][:_MAX_ROWS]:
         words = f": {_clip_text(rule.words)}" if rule.words else ""
+        if rule.verdict is Verdict.ALLOW and record.verdict is not Verdict.ALLOW:
+            words = f"{words} (would allow)"
         yield f"- **Rule** {markdown_code(rule.rule_id)} ({rule.stage}){words}"
-    paths = list(dict.fromkeys(fact.path for fact in record.invalid))
-    if paths:
-        yield f"- **Cannot be used** {', '.join(map(markdown_code, paths[:_MAX_ROWS]))}"
+    for words in describe_invalid(record)[:_MAX_ROWS]:
+        yield f"- **Invalid** {_clip_text(words)}"
 
 
 def _next_lines(record: DecisionRecord) -> Iterator[str]:

@@ -27,7 +27,7 @@ from demur.audit.pack import (
     write_pack,
 )
 from demur.audit.replay import ReplayResult, check_heads, replay_pack
-from demur.audit.report import export_pack, format_amount
+from demur.audit.report import describe_rules, export_pack, find_cause, format_amount
 from demur.cli.main import Arguments, UsageError
 from demur.cli.options import add_registry_option
 from demur.cli.records import (
@@ -50,7 +50,7 @@ from demur.cli.workspace import (
     open_existing_store,
 )
 from demur.codes.loading import default_registry
-from demur.codes.markup import markdown_code
+from demur.codes.markup import markdown_code, markdown_prose
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
@@ -307,8 +307,13 @@ def _describe_result(outcome: _ReplayOutcome) -> str:
     if outcome.replay is None:
         return f"not replayable: {outcome.where}: {outcome.problem}"
     count = len(outcome.replay.differences)
+    if not count:
+        return "same decision"
     many = f"{count} fields differ" if count > 1 else "1 field differs"
-    return many if count else "same decision"
+    version = outcome.replay.record.determinism.engine_version
+    if version == ENGINE_VERSION:
+        return many
+    return f"engine {version} decided, engine {ENGINE_VERSION} decides otherwise: {many}"
 
 
 def _format_outcome(outcome: _ReplayOutcome, paint: Paint) -> Iterator[str]:
@@ -331,8 +336,11 @@ def _summarize_record(record: DecisionRecord) -> Iterator[tuple[str, str]]:
     yield "says", record.outcome.label
     if record.reason_codes:
         yield "code", ", ".join(record.reason_codes)
+    cause = find_cause(record)
+    if not cause.is_rule:
+        yield "by", str(cause)
     if record.matched_rules:
-        yield "rule", ", ".join(f"{rule.rule_id} ({rule.stage})" for rule in record.matched_rules)
+        yield "rule", describe_rules(record)
 
 
 def _format_markdown(outcome: _ReplayOutcome) -> Iterator[str]:
@@ -345,8 +353,9 @@ def _format_markdown(outcome: _ReplayOutcome) -> Iterator[str]:
     yield f"- **Verdict** {record.verdict}, {record.decision_output}"
     if record.reason_codes:
         yield f"- **Codes** {', '.join(map(markdown_code, record.reason_codes))}"
-    for rule in record.matched_rules:
-        yield f"- **Rule** {markdown_code(rule.rule_id)} ({rule.stage})"
+    yield f"- **Decided** {markdown_prose(str(find_cause(record)))}"
+    if record.matched_rules:
+        yield f"- **Rules** {markdown_prose(describe_rules(record))}"
     policy = record.policy
     yield f"- **Policy** {markdown_code(f'{policy.policy_id} {policy.policy_version}')}"
     for field, recorded, replayed in () if outcome.replay is None else outcome.replay.differences:

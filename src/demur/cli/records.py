@@ -13,6 +13,9 @@ import msgspec
 from demur.audit.report import (
     DecisionReport,
     RuleSummary,
+    describe_invalid,
+    describe_rules,
+    find_cause,
     format_amount,
     render_ticket,
     report_decision,
@@ -89,13 +92,17 @@ def label_lines(pairs: Iterable[tuple[str, str]], paint: Paint) -> Iterator[str]
 def _describe_details(record: DecisionRecord) -> Iterator[tuple[str, str]]:
     if record.reason_codes:
         yield "code", ", ".join(record.reason_codes)
+    cause = find_cause(record)
+    if not cause.is_rule:
+        yield "by", str(cause)
     if record.matched_rules:
-        rules = (f"{rule.rule_id} ({rule.stage})" for rule in record.matched_rules)
-        yield "rule", ", ".join(rules)
+        yield "rule", describe_rules(record)
     if record.shadow_rules:
         yield "rule", f"{', '.join(record.shadow_rules)} (shadow: does not count)"
-    for fact in record.invalid:
-        yield "bad", f"{fact.path} cannot be used by {fact.rule_id}"
+    for words in describe_invalid(record):
+        # What to do now says it already.
+        if words not in (record.what_can_be_done_now or ""):
+            yield "bad", words
     lifted = [code for code in record.resolved_codes if code not in record.reason_codes]
     if lifted:
         yield "lift", f"{', '.join(lifted)}{_describe_lifters(record)}"

@@ -21,8 +21,9 @@ from demur.memory.recall import MemorySettings, Recall, apply_memory
 from demur.model.decision import Decision
 from demur.model.finding import Finding
 from demur.model.grant import Grant
-from demur.model.record import Explanation
+from demur.model.record import DecisionRecord, Explanation
 from demur.policy.evaluation import CompiledPolicy, Evaluation, FoundCode
+from demur.policy.missing import InvalidFact
 from demur.policy.policy import Policy, describe_condition
 from demur.version import ENGINE_VERSION
 
@@ -33,7 +34,7 @@ _ALLOWED = "Nothing stands in the way of this request."
 class DecisionCause(NamedTuple):
     """What a decision rests on; `str()` of it says what decided, and what was overruled."""
 
-    decision: Decision
+    decision: Decision | DecisionRecord
     refusing_rules: tuple[str, ...]
     allowing_rules: tuple[str, ...]
     found: tuple[FoundCode, ...]
@@ -47,6 +48,13 @@ class DecisionCause(NamedTuple):
         # INVARIANT: no rule that allows is named as the reason of a refusal.
         overruled = f"; {allowing} would allow" if allowing else ""
         return f"{self.decision.leading_code} {self._refusing_part}{overruled}"
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether rules alone decided, and none of them was overruled."""
+        if self.decision.verdict is Verdict.ALLOW:
+            return bool(self.allowing_rules) and not self.decision.resolved_codes
+        return not self.allowing_rules and self._refusing_part.startswith("by rule")
 
     @property
     def _refusing_part(self) -> str:
@@ -111,8 +119,7 @@ def _detail_sentences(
         if rule.id in matched and not rule.shadow:
             why = describe_condition(rule.condition)
             yield f"Rule {rule.id} ({rule.stage}) says {rule.then.verdict}: {why}."
-    for fact in evaluation.invalid:
-        yield f"Rule {fact.rule_id} could not be judged: {fact.path} cannot be used."
+    yield from _invalid_sentences(evaluation.invalid)
     for signal in evaluation.missing_signals:
         yield f"Rule {signal.rule_id} could not be judged: {signal.path} is missing."
     if evaluation.defaulted:
@@ -131,6 +138,16 @@ def _detail_sentences(
         yield "What could not be judged is not executed."
 
 
+def _invalid_sentences(invalid: Sequence[InvalidFact]) -> Iterator[str]:
+    """Yield why each fact cannot be used, once; the first engine named rules, and no reason."""
+    for fact in invalid:
+        if not fact.why:
+            yield f"Rule {fact.rule_id} could not be judged: {fact}."
+    for fact in {fact.path: fact for fact in reversed(invalid) if fact.why}.values():
+        rules = tuple(one.rule_id for one in invalid if one.path == fact.path)
+        yield f"{fact}; {_name_rules(rules)} could not be judged."
+
+
 _MAX_CACHED = 4096
 _AMOUNT = "action.amount"
 _KINDS = frozenset(map(str, GrantKind))
@@ -147,6 +164,7 @@ _KEPT_FIELDS = (
     "ignored_grants",
     "obligations",
     "fallback_codes",
+    "unusable",
 )
 
 
@@ -198,7 +216,7 @@ class DecisionEngine:
         self.memory = memory
         self.version = version
         self._is_first = version == FIRST_ENGINE
-        self._compiled = CompiledPolicy(policy, registry=registry)
+        self._compiled = CompiledPolicy(policy, registry=registry, as_first_engine=self._is_first)
         self._keys = keys or KeyRing()
         self._revoked = frozenset(revoked)
         # A policy makes few different decisions, so caching them saves building the words again.
@@ -249,6 +267,7 @@ class DecisionEngine:
             resolved_codes=resolved,
             obligations=evaluation.obligations,
             fallback_codes=() if self._is_first else evaluation.fallback_codes,
+            unusable={fact.field: str(fact) for fact in evaluation.invalid if fact.why},
             registry=self.registry,
         )
         return decision, self._explain(evaluation, decision, recall)

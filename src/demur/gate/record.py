@@ -120,7 +120,7 @@ class Recorder:
             matched_rules=self._matched(evaluation.matched_rules),
             shadow_rules=evaluation.shadow_rules,
             shadowed_codes=evaluation.shadowed_codes,
-            invalid=tuple(InvalidField(rule_id=f.rule_id, path=f.path) for f in evaluation.invalid)
+            invalid=tuple(InvalidField(**fact._asdict()) for fact in evaluation.invalid)
             if evaluation.invalid
             else (),
             accepted=tuple(scrub_texts(decision.accepted, prepared.redacted.texts)),

@@ -148,7 +148,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     `reason_codes` are in force. `resolved_codes` were lifted by grants or bound by accepted
     constraints; a bound code stays in force as their reason. `leading_code` is the code that the
     recovery fields are about, None if no code refuses; `fallback_codes` came only from the
-    policy's default. A grant must cover `requester` and `scope`.
+    policy's default. `unusable` says of fields in `missing` that are there why they cannot be used.
+    A grant must cover `requester` and `scope`.
     """
 
     verdict: Verdict
@@ -171,6 +172,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     next_step: Advice | None = None
     leading_code: str | None = None
     fallback_codes: tuple[str, ...] = ()
+    unusable: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
         expected = decision_output_for(

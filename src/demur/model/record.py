@@ -62,11 +62,20 @@ class MatchedRule(msgspec.Struct, frozen=True, kw_only=True):
     stage: str
 
 
-class InvalidField(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that a rule compares and that is invalid."""
+class InvalidField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A fact that a rule compares and that is invalid, and why.
+
+    `part` is the field to supply where it is not the fact itself. Records of engine 0.1.0 do not
+    say why.
+    """
 
     rule_id: str
     path: str
+    why: str = ""
+    part: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be used{f': {self.why}' if self.why else ''}"
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
@@ -324,12 +333,18 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         personal = self.personal
         requester, scope = (None, {}) if personal is None else (personal.requester, personal.scope)
         shared: dict[str, Any] = {name: getattr(self, name) for name in _SHARED}
-        return Decision(**shared, accepted=self.accepted, requester=requester, scope=scope)
+        return Decision(
+            **shared,
+            accepted=self.accepted,
+            requester=requester,
+            scope=scope,
+            unusable={fact.part or fact.path: str(fact) for fact in self.invalid if fact.why},
+        )
 
 
 _ADVISORY = "Advisory mode: the decision is recorded and does not bind; the action may run."
 # A record keeps these fields of its decision as they are; others are redacted or sealed.
-_CHANGED = {"accepted", "requester", "scope"}
+_CHANGED = {"accepted", "requester", "scope", "unusable"}
 _SHARED = tuple(name for name in Decision.__struct_fields__ if name not in _CHANGED)
 
 

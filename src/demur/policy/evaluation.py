@@ -25,15 +25,9 @@ from demur.policy.facts import (
     compile_comparison,
     fetch_fact,
 )
+from demur.policy.missing import InvalidFact, RequestGaps, depends_on_facts
 from demur.policy.policy import All, Compare, Condition, Operator, Policy, PolicyRule, RuleOutcome
 from demur.policy.signals import MissingSignal, SignalGaps, signal_paths
-
-
-class InvalidFact(NamedTuple):
-    """A fact that a rule compares and that cannot be used."""
-
-    rule_id: str
-    path: str
 
 
 class FoundCode(NamedTuple):
@@ -87,7 +81,7 @@ def combine_outcomes(
     defaulted = all(rule.reads_findings for rule in counted)
     outcomes = [rule.then for rule in counted]
     if invalid:
-        paths = tuple(dict.fromkeys(fact.path for fact in invalid))
+        paths = tuple(dict.fromkeys(fact.field for fact in invalid))
         outcomes.append(RuleOutcome(Verdict.ABSTAIN, ("EVIDENCE_INVALID",), missing=paths))
     if missing_signals:
         paths = tuple(dict.fromkeys(signal.path for signal in missing_signals))
@@ -142,18 +136,28 @@ _MAX_CACHED_EVALUATIONS = 4096
 
 
 class CompiledPolicy:
-    """A compiled policy. Safe to share between threads; each function is built once."""
+    """A compiled policy. Safe to share between threads; each function is built once.
 
-    def __init__(self, policy: Policy, *, registry: Registry | None = None) -> None:
+    `as_first_engine`: a rule asks for all fields that its condition requires to be missing, as
+    in engine 0.1.0.
+    """
+
+    def __init__(
+        self, policy: Policy, *, registry: Registry | None = None, as_first_engine: bool = False
+    ) -> None:
         self.policy = policy
         self.registry = default_registry() if registry is None else registry
         self._lock = Lock()
         self._buckets: dict[str | None, _RuleBucket] = {}
-        self._cached: dict[tuple[int, ...], Evaluation] = {}
+        self._cached: dict[tuple[Any, ...], Evaluation] = {}
         self._by_action = _rules_by_action(policy.rules)
         self._reads_findings = any(rule.reads_findings for rule in policy.rules)
         reads_signals = any(signal_paths(rule.condition) for rule in policy.rules)
         self._signal_gaps = SignalGaps(policy) if reads_signals else None
+        self._as_first_engine = as_first_engine
+        # Rules that may ask for less than they list.
+        asking = (i for i, rule in enumerate(policy.rules) if depends_on_facts(rule))
+        self._asking = frozenset[int]() if as_first_engine else frozenset(asking)
 
     def evaluate(
         self,
@@ -214,10 +218,15 @@ class CompiledPolicy:
         if self._signal_gaps is not None:
             rules = [self.policy.rules[index] for index in matched]
             gaps = self._signal_gaps.find({**request, "findings": seen}, rules)
-        key = None if invalid or findings or gaps else tuple(matched)
+        asked = self._find_asked(request, matched, seen)
+        key = None if invalid or findings or gaps else (*matched, *asked.values())
         result = None if key is None else self._cached.get(key)
         if result is None:
-            result = self._combine_results(request, matched, invalid, findings, seen, gaps=gaps)
+            facts = {**request, "findings": seen}
+            chosen = [self._ask_for(index, asked) for index in matched]
+            unusable = self._find_invalid(invalid, facts)
+            parts = (self.policy, chosen, unusable, findings, self.registry)
+            result = combine_outcomes(*parts, missing_signals=gaps)
             if key is not None and len(self._cached) < _MAX_CACHED_EVALUATIONS:
                 self._cached[key] = result
         return result, judge.paths, values
@@ -235,27 +244,37 @@ class CompiledPolicy:
                 self._buckets[key] = _RuleBucket(self.policy, indexes, key)
             return self._buckets[key]
 
-    def _combine_results(
+    def _find_asked(
         self,
         request: Mapping[str, Any],
         matched: Sequence[int],
-        invalid: Sequence[int],
-        findings: Sequence[Finding],
         finding_facts: Mapping[str, Any] | None,
-        *,
-        gaps: Sequence[MissingSignal],
-    ) -> Evaluation:
-        rules = self.policy.rules
-        facts = {**request, "findings": finding_facts}
-        unusable = [
-            InvalidFact(rules[index].id, path)
-            for index in invalid
-            if not rules[index].shadow
-            for path in _invalid_paths(rules[index].condition, facts, self.policy)
-        ]
-        chosen = [rules[index] for index in matched]
-        parts = (self.policy, chosen, unusable, findings, self.registry)
-        return combine_outcomes(*parts, missing_signals=gaps)
+    ) -> dict[int, tuple[str, ...]]:
+        """Return what matched rules ask for, where that depends on the request."""
+        if self._asking.isdisjoint(matched):
+            return {}
+        reader = RequestGaps({**request, "findings": finding_facts}, self.policy.rates)
+        rules = {index: self.policy.rules[index] for index in matched if index in self._asking}
+        return {index: reader.missing_fields(rule) for index, rule in rules.items()}
+
+    def _ask_for(self, index: int, asked: Mapping[int, tuple[str, ...]]) -> PolicyRule:
+        """Return a rule that asks only for what the request lacks."""
+        rule = self.policy.rules[index]
+        if index not in asked:
+            return rule
+        return rule._replace(then=rule.then._replace(missing=asked[index]))
+
+    def _find_invalid(self, indexes: Sequence[int], facts: Mapping[str, Any]) -> list[InvalidFact]:
+        rules = [self.policy.rules[index] for index in indexes]
+        rules = [rule for rule in rules if not rule.shadow]
+        if self._as_first_engine:
+            return [
+                InvalidFact(rule.id, path)
+                for rule in rules
+                for path in _invalid_paths(rule.condition, facts, self.policy)
+            ]
+        reader = RequestGaps(facts, self.policy.rates)
+        return [fact for rule in rules for fact in reader.invalid_facts(rule)]
 
 
 def _invalid_paths(condition: Condition, facts: Mapping[str, Any], policy: Policy) -> list[str]:

@@ -203,7 +203,7 @@ def amount_in_usd(facts: Facts, rates: Mapping[str, float]) -> Any:
     currency = fetch_fact(facts, "action.amount.currency")
     if value is MISSING:
         return MISSING if currency is MISSING else UNUSABLE
-    number = _parse_amount(value)
+    number = parse_amount(value)
     if number is None or not isinstance(currency, str):
         return UNUSABLE
     if currency == "USD":
@@ -215,7 +215,7 @@ def amount_in_usd(facts: Facts, rates: Mapping[str, float]) -> Any:
         return UNUSABLE
 
 
-def _parse_amount(value: Any) -> float | None:
+def parse_amount(value: Any) -> float | None:
     """Return an amount as a number: finite, not negative, a number or its decimal text."""
     if isinstance(value, str):
         value = float(value) if _DECIMAL.fullmatch(value) else None

@@ -84,7 +84,8 @@ def test_an_undecided_request_names_the_fact_and_the_rule() -> None:
 
     assert out.startswith("could not judge\n")
     assert "  data verdict ABSTAIN, output NEED_CONTEXT, class WORKFLOW_BLOCK\n" in out
-    assert "  bad  evidence.chargeback_risk cannot be used by R_CHARGEBACK\n" in out
+    assert "  now  evidence.chargeback_risk cannot be used: it is a text; give a number.\n" in out
+    assert out.count("it is a text") == 1
 
 
 def test_json_is_the_whole_record() -> None:
@@ -533,7 +534,7 @@ def test_approve_can_sign_another_kind_of_grant(mary: Path) -> None:
             UNCLEAR,
             (
                 "so nobody can approve it\n"
-                "  help: Supply what is missing: evidence.chargeback_risk.\n"
+                "  help: evidence.chargeback_risk cannot be used: it is a text; give a number.\n"
             ),
         ),
     ],

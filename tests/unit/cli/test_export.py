@@ -301,7 +301,7 @@ def test_a_ticket_of_what_was_allowed_has_no_codes(pack: Path) -> None:
 
     assert ran.status == 0
     verdict = "- **Outcome** allowed\n- **Verdict** ALLOW, ALLOW_EXECUTE\n"
-    assert f"{verdict}- **Rule** `R_SMALL` (ALLOW_PATHS)" in ran.out
+    assert f"{verdict}- **Decided** by rule R_SMALL\n" in ran.out
     assert "- **Policy** `support 1.0.0`" in ran.out
 
 

@@ -291,7 +291,8 @@ def agrees(
     assert list(got.reason_codes) == want["reason_codes"]
     assert list(got.matched_rules) == want["matched_rules"]
     assert list(got.shadow_rules) == want["shadow_rules"]
-    assert [tuple(fact) for fact in got.invalid] == want["invalid"]
+    assert [fact[:2] for fact in got.invalid] == want["invalid"]
+    assert list(got.missing) == want["missing"]
     assert got.defaulted == want["defaulted"]
     return got
 
@@ -367,7 +368,7 @@ def test_a_rule_that_asks_for_an_action_that_is_no_text_is_in_every_bucket(built
 
     got = agrees(one, {"action": {"type": "x"}})
     assert got.matched_rules == ("R2",)
-    assert got.invalid == (InvalidFact("R0", "action.type"), InvalidFact("R1", "action.type"))
+    assert [fact[:2] for fact in got.invalid] == [("R0", "action.type"), ("R1", "action.type")]
     assert agrees(one, {"action": {"type": 5}}).matched_rules == ("R0", "R1")
     assert built == [[0, 1, 2], [0, 1, 2]]
 
@@ -597,11 +598,11 @@ def test_only_the_unusable_fact_is_named_next_to_findings() -> None:
     one = compiled({"findings.codes": {"contains": "RCE_RISK"}, "evidence.a": {"gt": 1}})
 
     assert agrees(one, {"evidence": {"a": "x"}}, [RCE]).invalid == (
-        InvalidFact("R0", "evidence.a"),
+        InvalidFact("R0", "evidence.a", "it is a text; give a number"),
     )
     assert agrees(one, {"evidence": {"a": "x"}}, [PII]).invalid == ()
     forged = {"evidence": {"a": "x"}, "findings": 5}
-    assert agrees(one, forged, [RCE]).invalid == (InvalidFact("R0", "evidence.a"),)
+    assert [fact[:2] for fact in agrees(one, forged, [RCE]).invalid] == [("R0", "evidence.a")]
 
 
 def test_a_shadow_rule_that_cannot_be_judged_is_silent() -> None:

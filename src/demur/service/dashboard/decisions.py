@@ -15,6 +15,7 @@ from demur.audit.diff import Unreplayable
 from demur.audit.replay import ReplayResult, replay_pack
 from demur.audit.report import (
     export_pack,
+    find_cause,
     format_amount,
     render_ticket,
     report_decision,
@@ -363,8 +364,7 @@ def _replay_view(replay: ReplayResult) -> dict[str, Any]:
     return {
         "same": replay.same,
         "outcome": str(replay.replayed.outcome),
-        "codes": list(replay.replayed.reason_codes),
-        "rules": [rule.rule_id for rule in replay.replayed.matched_rules],
+        "cause": str(find_cause(replay.replayed)),
         "differences": [one._asdict() for one in replay.differences],
         "notes": list(replay.notes),
     }

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
+from demur.audit.report import find_cause
 from demur.codes.vocabulary import Verdict
 from demur.evals.preferred_answers import ANSWER_PREFIX
 from demur.gate.clock import format_timestamp
@@ -133,7 +134,7 @@ def _review_item(call: ApiCall, record: DecisionRecord, label: Label | None) -> 
         "row": decision_row(record, with_tenant=call.chosen_tenant() is None),
         "intent": request_intent(record),
         "summary": record.explanation.summary,
-        "rules": [rule.rule_id for rule in record.matched_rules],
+        "cause": str(find_cause(record)),
         "label": label and label._asdict(),
     }
 

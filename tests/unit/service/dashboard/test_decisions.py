@@ -195,7 +195,8 @@ def test_a_replay_says_that_the_same_came_out(site: Site) -> None:
     answer = site.send(f"/decisions/{decision_id}/replay", {})
 
     assert answer.status_code == 200
-    assert "Same again. Refused CHARGEBACK_RISK_BLOCK by R_CHARGEBACK" in Page(answer.text).text
+    words = "Same again. Refused CHARGEBACK_RISK_BLOCK by rule R_CHARGEBACK"
+    assert words in Page(answer.text).text
 
 
 def test_an_erased_decision_cannot_be_replayed_and_is_not_shown(site: Site) -> None:
