@@ -159,7 +159,7 @@ def test_findings_alone_lead_to_the_same_decision_as_a_gate_that_allows(
     assert decided.refusal is not None
     for field in ("code", "refusal_class", "advice", "decided", "surface"):
         assert getattr(alone.refusal, field) == getattr(decided.refusal, field)
-    assert alone.is_undecided == decided.is_undecided
+    assert alone.could_not_judge == decided.could_not_judge
 
 
 @settings(max_examples=examples(300))
@@ -211,7 +211,7 @@ def test_approval_never_replaces_a_check(findings: list[Any]) -> None:
 
     if any(not CORE[one.code].decided for one in findings):
         assert not result.needs_approval
-        assert result.is_undecided or result.is_hard
+        assert result.could_not_judge or result.is_hard
 
 
 @given(

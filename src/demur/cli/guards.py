@@ -20,7 +20,7 @@ from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import build_result, decide_by_findings
+from demur.enforce.result import build_result, decide_by_findings, finding_blocks
 from demur.errors import DemurError, InputError, Problem, one_line
 from demur.gate.config import CONFIG_NAME, Config, find_config, load_config
 from demur.gate.guard_pipeline import build_pipeline
@@ -178,14 +178,19 @@ class GuardOutcome(NamedTuple):
 
 
 def judge_findings(findings: Sequence[Finding], registry: Registry) -> GuardOutcome:
-    """Return the outcome of the findings; warnings alone block nothing."""
+    """Return the outcome of the findings; mere warnings block nothing."""
     if any(f.action is Action.BLOCK and registry[f.code].decided for f in findings):
         return GuardOutcome("block", 3)
     if any(not registry[f.code].decided for f in findings):
         return GuardOutcome("unjudged", 6)
-    if any(f.action is Action.ESCALATE for f in findings):
+    if any(f.action is Action.ESCALATE or _blocks(f, registry) for f in findings):
         return GuardOutcome("escalate", 4)
     return GuardOutcome("warn" if findings else "pass", 0)
+
+
+def _blocks(finding: Finding, registry: Registry) -> bool:
+    """Return whether a finding blocks: some warnings do."""
+    return finding_blocks(finding.code, finding.action, registry)
 
 
 def locate_findings(findings: Sequence[Finding], event: object) -> list[LocatedFinding]:
@@ -226,14 +231,14 @@ def print_findings(found: Sequence[LocatedFinding], where: str, registry: Regist
             print(f"  {paint('help:', 'cyan')} {help_text}")
     counts = Counter(one.finding.action for one in found)
     summary = ", ".join(f"{counts[action]} {action}" for action in Action if counts[action])
-    if set(counts) == {Action.WARN}:
+    if set(counts) == {Action.WARN} and not any(_blocks(one, registry) for one in findings):
         summary += ": warnings block nothing"
     print(paint(summary or "nothing found", "dim"))
 
 
 def _help_for(finding: Finding, registry: Registry) -> str | None:
     """Return what to do about a finding that blocks: what a refusal of it alone would say."""
-    if finding.action is Action.WARN or registry[finding.code].refusal_class is None:
+    if not _blocks(finding, registry):
         return None
     advice = decide_by_findings([finding], registry).next_step
     return None if advice is None else ADVICE_MEANING[advice]

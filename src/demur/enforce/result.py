@@ -5,7 +5,7 @@ each reader: a line for logs, a message for a model, a text for a person, an env
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -32,9 +32,10 @@ from demur.model.grant import Grant
 from demur.model.next_steps import NextStep, next_step
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal, list_named
-from demur.policy.evaluation import verdict_floor
+from demur.policy.evaluation import is_mere_warning, verdict_floor
 from demur.respond.case import make_case
 from demur.respond.graceful import render
+from demur.respond.slots import choose_help_lines, format_help_line
 from demur.respond.template_file import builtin_templates
 from demur.respond.words import compose_words
 
@@ -66,7 +67,7 @@ def refusal_text(
         templates = builtin_templates().for_locale(locale or _LANGUAGE)
         return compose_words(case, templates, slots={}).text
     if not any("emergency" in line for line in lines):
-        lines = (*lines, _format_resource(asdict(find_help_resources(None)[0])))
+        lines = (*lines, format_help_line(asdict(find_help_resources(None)[0])))
     crisis = Refusal.from_code(ReasonCode.CRISIS_ESCALATION)
     return render(crisis, locale=locale or _LANGUAGE, resources=lines)
 
@@ -81,23 +82,9 @@ def help_lines(
     crisis = [found for found in findings if found.code == ReasonCode.CRISIS_ESCALATION]
     if not crisis and Obligation.CRISIS_RESOURCES not in set(obligations):
         return ()
-    named = dict.fromkeys(line for found in crisis for line in _named_resources(found.evidence))
-    usual = (_format_resource(asdict(resource)) for resource in find_help_resources(locale))
-    return tuple(named) or tuple(usual)
-
-
-def _named_resources(evidence: Mapping[str, Any]) -> Iterator[str]:
-    listed = evidence.get("resources", ())
-    for item in listed if isinstance(listed, list | tuple) else ():
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, Mapping):
-            yield _format_resource(item)
-
-
-def _format_resource(resource: Mapping[str, Any]) -> str:
-    place = f" ({resource['country']})" if resource.get("country") else ""
-    return f"{resource.get('name', '')}{place}: {resource.get('contact', '')}"
+    listed = (found.evidence.get("resources") for found in crisis)
+    named = (item for items in listed if isinstance(items, list | tuple) for item in items)
+    return choose_help_lines(named, map(asdict, find_help_resources(locale)))
 
 
 def append_resources(text: str, resources: Iterable[str]) -> str:
@@ -118,7 +105,7 @@ class CheckResult(NamedTuple):
     It is true if it allows; otherwise `refusal` is set. `constraints` bind an allowed action.
     `obligations` must be met either way: a person reviews it, the `resources` are shown.
     `locale` chooses the language of the text for a person. `unjudged` says that one of the
-    checks could not be made.
+    decision's codes stands for a check that could not be made.
     """
 
     surface: Surface
@@ -171,7 +158,7 @@ class CheckResult(NamedTuple):
             return decided
         if self.allowed:
             return Outcome.ALLOWED_WITH_LIMITS if self.constraints else Outcome.ALLOWED
-        if self.is_undecided:
+        if self.could_not_judge:
             return Outcome.COULD_NOT_JUDGE
         return Outcome.NEEDS_SOMETHING if self.needs_approval else Outcome.REFUSED
 
@@ -181,8 +168,11 @@ class CheckResult(NamedTuple):
         return self.refusal is not None and self.refusal.refusal_class is RefusalClass.HARD_BLOCK
 
     @property
-    def is_undecided(self) -> bool:
-        """Whether the check could not be made: a guard, the store or the input was at fault."""
+    def could_not_judge(self) -> bool:
+        """Whether no verdict was reached: a guard, the store or the input was at fault.
+
+        The leading code is undecided, or another one is and nothing blocks hard.
+        """
         if self.refusal is None:
             return False
         return not self.refusal.decided or (self.unjudged and not self.is_hard)
@@ -192,7 +182,7 @@ class CheckResult(NamedTuple):
         """Whether it needs a person's approval, and nothing else."""
         refusal = self.refusal
         # INVARIANT: nobody is asked to approve a call that a guard could not judge.
-        if refusal is None or self.is_undecided or refusal.advice is not Advice.REQUEST_APPROVAL:
+        if refusal is None or self.could_not_judge or refusal.advice is not Advice.REQUEST_APPROVAL:
             return False
         return refusal.refusal_class is RefusalClass.WORKFLOW_BLOCK
 
@@ -267,10 +257,7 @@ def build_result(
 def finding_blocks(code: str, action: Action, registry: Registry) -> bool:
     """Return whether a finding of that code and action blocks without a gate."""
     entry = registry[code]
-    if entry.refusal_class is None:
-        return False
-    # A code that could not be judged or that has obligations is never a mere warning.
-    return action is not Action.WARN or not entry.decided or bool(entry.obligations)
+    return entry.refusal_class is not None and not is_mere_warning(entry, action)
 
 
 def decide_by_findings(findings: Iterable[Finding], registry: Registry) -> Decision:

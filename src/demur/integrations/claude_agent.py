@@ -256,7 +256,7 @@ class _PermissionCheck(NamedTuple):
                 result = await self._check_call(name, checked, context, grants)
         if result.allowed or is_approved:
             return replace(permission, updated_input=checked)
-        ends = self.halt and result.is_hard and not result.is_undecided
+        ends = self.halt and result.is_hard and not result.could_not_judge
         return PermissionResultDeny(message=result.model_message, interrupt=ends)
 
     async def _check_call(

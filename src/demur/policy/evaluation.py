@@ -66,6 +66,11 @@ def verdict_floor(entry: Entry, action: Action = Action.BLOCK) -> Verdict:
     return Verdict.DENY if hard and action is Action.BLOCK else Verdict.ESCALATE
 
 
+def is_mere_warning(entry: Entry, action: Action) -> bool:
+    """Return whether a finding only warns: its code is decided and has no obligations."""
+    return action is Action.WARN and entry.decided and not entry.obligations
+
+
 def combine_outcomes(
     policy: Policy,
     matched: Sequence[PolicyRule],
@@ -93,8 +98,7 @@ def combine_outcomes(
     found: dict[FoundCode, None] = {}
     for finding in findings:
         entry = registry[finding.code]
-        # A code that could not be judged or that has obligations is never just a warning.
-        if finding.action is Action.WARN and entry.decided and not entry.obligations:
+        if is_mere_warning(entry, finding.action):
             continue
         if finding.code in shadows:
             shadowed[finding.code] = None
@@ -281,12 +285,12 @@ def _invalid_paths(condition: Condition, facts: Mapping[str, Any], policy: Polic
     found = (
         compare.path
         for compare in iter_comparisons(condition)
-        if compile_comparison(compare)(_fetch_fact(compare.path, facts, policy)) == INVALID
+        if compile_comparison(compare)(_fetch_operand(facts, compare.path, policy)) == INVALID
     )
     return list(dict.fromkeys(found))
 
 
-def _fetch_fact(path: str, facts: Mapping[str, Any], policy: Policy) -> Any:
+def _fetch_operand(facts: Mapping[str, Any], path: str, policy: Policy) -> Any:
     return amount_in_usd(facts, policy.rates) if path == "amount_usd" else fetch_fact(facts, path)
 
 

@@ -67,6 +67,19 @@ def test_warnings_alone_stop_nothing() -> None:
     assert "help:" not in ran.out
 
 
+def test_a_warning_with_obligations_blocks_like_anywhere_else() -> None:
+    code = RULES.replace("TERM_BLOCKLISTED", "CRISIS_ESCALATION")
+    Path("rules.yaml").write_text(code.replace("block", "warn"), encoding="utf-8")
+    ran = demur("guard", "input", "--rules", "rules.yaml", stdin="the word is swordfish")
+
+    lead, first, help_line, count = ran.out.splitlines()
+    assert not lead.startswith("allowed")
+    assert ": warn[CRISIS_ESCALATION] " in first
+    assert help_line.startswith("  help: ")
+    assert count == "1 warn"
+    assert ran.status == 4
+
+
 def test_an_unjudged_event_exits_with_6(install: Install) -> None:
     install(GOOD.replace("TERM_BLOCKLISTED", "GUARDRAIL_PARTIAL"))
     said = guarded("input", "swordfish")

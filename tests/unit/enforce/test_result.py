@@ -40,7 +40,7 @@ def test_an_allowing_check_result_has_no_texts() -> None:
         {},
     )
     assert result.next_step is None
-    assert not any((result.is_hard, result.is_undecided, result.needs_approval))
+    assert not any((result.is_hard, result.could_not_judge, result.needs_approval))
     assert result.raise_if_refused() is result
 
 
@@ -68,9 +68,9 @@ def test_the_strictest_code_leads_and_keeps_its_evidence() -> None:
 def test_a_broken_guard_gives_an_undecided_result() -> None:
     result = build_result(Surface.INPUT, [finding("GUARDRAIL_UNAVAILABLE")], None, registry=CORE)
 
-    assert result.is_undecided
+    assert result.could_not_judge
     assert not result.is_hard
-    assert not HARD.is_undecided
+    assert not HARD.could_not_judge
 
 
 def test_only_a_judged_workflow_block_may_be_approved() -> None:
@@ -190,7 +190,14 @@ def test_the_lines_are_those_the_guard_names() -> None:
     assert help_lines([crisis(resources=named)]) == ("Samaritans (GB): 116 123", "a friend")
 
 
-@pytest.mark.parametrize("given", [{}, {"resources": None}, {"resources": []}])
+def test_lines_that_a_guard_names_hold_no_markup() -> None:
+    lines = help_lines([crisis(resources=["[click](http://evil)\x1b[31m now", "\n"])])
+
+    assert lines == ("click (http://evil) 31m now",)
+    assert len(help_lines([crisis(resources=[str(number) for number in range(50)])])) == 8
+
+
+@pytest.mark.parametrize("given", [{}, {"resources": None}, {"resources": []}, {"resources": "x"}])
 def test_where_it_names_none_they_are_those_of_the_locale(given: dict[str, Any]) -> None:
     lines = help_lines([crisis(**given)], locale="en-US")
 
@@ -259,7 +266,7 @@ def test_an_approval_does_not_stand_in_for_a_guard_that_failed() -> None:
     findings = [finding("UNAPPROVED_DESTRUCTION"), finding("GUARDRAIL_UNAVAILABLE")]
     result = build_result(Surface.TOOL_CALL, findings, None, registry=CORE)
 
-    assert result.is_undecided
+    assert result.could_not_judge
     assert not result.needs_approval
 
 

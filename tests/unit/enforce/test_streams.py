@@ -123,7 +123,7 @@ def test_a_piece_that_is_not_text_stops_the_stream_and_is_refused() -> None:
     assert stream.feed("fine") is not None
     stream.feed(7)  # type: ignore[arg-type]
     assert stream.is_stopped
-    assert stream.finish().is_undecided
+    assert stream.finish().could_not_judge
 
 
 def test_a_clean_stream_leaves_no_record_and_a_stopped_one_does() -> None:
@@ -181,4 +181,4 @@ def test_an_answer_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OutputStreamFilter, "feed", broken)
     assert stream.feed("text") == ""
     assert stream.is_stopped
-    assert stream.finish().is_undecided
+    assert stream.finish().could_not_judge

@@ -118,7 +118,7 @@ def test_a_setting_that_fails_refuses_the_call(setting: str, gate: Gate) -> None
 
     ruling = bash_by(gate, ran, **{setting: FAILING})("ls")
 
-    assert (ruling.refusal.code, ruling.is_undecided) == ("INTERNAL_ERROR", True)
+    assert (ruling.refusal.code, ruling.could_not_judge) == ("INTERNAL_ERROR", True)
     assert ruling.refusal.evidence["error"] == "KeyError"
     assert ran == []
     assert len(rows(gate)) == 1
@@ -139,7 +139,7 @@ def test_grants_that_fail_late_refuse_the_call(gate: Gate) -> None:
 
     ruling = bash_by(gate, ran, grants=lambda given: (given[name] for name in ["absent"]))("ls")
 
-    assert ruling.is_undecided
+    assert ruling.could_not_judge
     assert ran == []
 
 
@@ -370,7 +370,7 @@ def test_request_facts_from_the_host_override_the_arguments(gate: Gate) -> None:
 def test_a_description_that_fails_refuses(gate: Gate) -> None:
     ruling = refund_by(gate, request=itemgetter("absent"), on_refusal="return")("T-1", 20)
 
-    assert (ruling.refusal.code, ruling.is_undecided) == ("INTERNAL_ERROR", True)
+    assert (ruling.refusal.code, ruling.could_not_judge) == ("INTERNAL_ERROR", True)
 
 
 def test_accepted_constraints_reach_the_function(gate: Gate) -> None:

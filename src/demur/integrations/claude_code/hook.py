@@ -135,7 +135,7 @@ def hook_output(hook: Hook, result: CheckResult, style: HookStyle = HookStyle())
     is_kept = hook.event == "PostToolBatch" or (
         hook.event == "PostToolUse" and "tool_response" not in hook.members
     )
-    halt = style.halt and (is_kept or (result.is_hard and not result.is_undecided))
+    halt = style.halt and (is_kept or (result.is_hard and not result.could_not_judge))
     for_person = f"{result.user_text}\n{result.line}"
     stop = {"continue": False, "stopReason": for_person} if halt else {}
     if hook.event in {"PostToolUseFailure", "PostToolBatch"}:

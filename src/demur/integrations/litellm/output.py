@@ -49,7 +49,7 @@ class GuardrailRefused(Refused, GuardrailRaisedException):
             message=result.line,
             should_wrap_with_default_message=False,
             status_code=to_problem(self.refusal)["status"],
-            blocked_content=not result.is_undecided,
+            blocked_content=not result.could_not_judge,
         )
         self.code = self.refusal.code
         self.provider_specific_fields = {"refusal": result.envelope}
@@ -60,7 +60,7 @@ class GuardrailRefused(Refused, GuardrailRaisedException):
 
 def guardrail_status(result: CheckResult) -> GuardrailStatus:
     """Return LiteLLM's status for a check result; a failed check has not intervened."""
-    if result.is_undecided:
+    if result.could_not_judge:
         return "guardrail_failed_to_respond"
     if not result.allowed:
         return "guardrail_intervened"

@@ -105,7 +105,7 @@ class PydanticAIGuard(AbstractCapability[Any]):
             context, prompt = self._context_for(ctx), self._run.conversation.prompt
             result = await self._enforcer.aread_refusal(error, context, prompt=prompt)
             # If the check failed, keep the framework's error, which says more.
-            if not result.allowed and not result.is_undecided:
+            if not result.allowed and not result.could_not_judge:
                 raise RunRefused(result) from error
         raise error
 
