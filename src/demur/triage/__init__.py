@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from demur.triage.inputs import follow_logs
     from demur.triage.run import triage_logs
     from demur.triage.scan import scan_range
+    from demur.triage.suggest import Suggestion, list_suggestions
 
 __all__ = [
     "RefusalCounts",
+    "Suggestion",
     "TriageOptions",
     "counts_from_table",
     "follow_logs",
+    "list_suggestions",
     "merge_counts",
     "scan_batch",
     "scan_range",
@@ -47,5 +50,6 @@ _HOMES = {
     "demur.triage.inputs": ("follow_logs",),
     "demur.triage.run": ("triage_logs",),
     "demur.triage.scan": ("scan_range",),
+    "demur.triage.suggest": ("Suggestion", "list_suggestions"),
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)
