@@ -160,8 +160,8 @@ class _ReplayOutcome(NamedTuple):
 def configure_replay(add: Arguments) -> None:
     """Add the command's arguments."""
     add.epilog(
-        "decisions of other versions are compared as strictly as those of this version, and both "
-        "versions are named"
+        "decisions of engine 0.1.0 are replayed as that engine decided, with a note on what this "
+        "engine decides; those of other engines are compared as strictly, and both are named"
     )
     add(
         "pack FILE",

@@ -379,7 +379,7 @@ class Gate:
         try:
             if memories is not None and self._engine.memory is not None:
                 index = memories.load_index(prepared.tenant, prepared.now)
-                if index:
+                if index.experiences:
                     vector = self._projection.project(prepared.redacted.request)
                     recall = recall_similar(index, vector, self._engine.memory)
             result = self._engine.evaluate(_engine_input(prepared, recall))

@@ -351,3 +351,28 @@ def test_the_first_engine_words_its_explanation_as_before() -> None:
 
     assert result.explanation.details.startswith("Rule R_LIMIT (ESCALATIONS) says ESCALATE")
     assert result.decision.missing == ()
+
+
+GRANTED = [entry.code for entry in CORE if entry.grants]
+
+
+@pytest.mark.parametrize("code", GRANTED)
+@pytest.mark.parametrize("verdict", ["DENY", "ESCALATE"])
+def test_supplying_the_grants_that_are_missing_lifts_the_decision(code: str, verdict: str) -> None:
+    policy = parse_policy(
+        "schema_version: policy.v1\npolicy_id: p\npolicy_version: '1'\nrules:\n"
+        "- {id: R, stage: REQUIREMENTS, if: {},"
+        f" then: {{verdict: {verdict}, reason_codes: [{code}]}}}}\n",
+        registry=CORE,
+    )
+    engine = DecisionEngine(policy, registry=CORE, keys=RING)
+    asked = EngineInput(refund(), requester="agent:billing", scope={"action": "refund"}, now=NOON)
+    before = engine.evaluate(asked).decision
+    grants = tuple(grant({"action": "refund"}, grant_id=kind, kind=kind) for kind in before.missing)
+    after = engine.evaluate(replace(asked, grants=grants)).decision
+
+    # A code that only time lifts asks for nothing.
+    assert bool(before.missing) is (CORE[code].advice is not Advice.RETRY_LATER)
+    assert (before.decision_output is DecisionOutput.NEED_CONTEXT) is bool(before.missing)
+    assert (after.verdict is Verdict.ALLOW) is bool(before.missing)
+    assert after.missing == ()

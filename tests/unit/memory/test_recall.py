@@ -10,7 +10,6 @@ from demur.errors import InputError, InputTypeError, UnknownCodeError
 from demur.memory.experience import ActionOutcome, Experience, Vector
 from demur.memory.index import MemoryIndex
 from demur.memory.recall import (
-    SIGNALS,
     MemoryAdjustment,
     MemorySettings,
     Recall,
@@ -18,6 +17,7 @@ from demur.memory.recall import (
     recall_similar,
 )
 from demur.model.record import Similarity
+from demur.model.request import MEMORY_SIGNALS
 
 EAST = Vector.from_values({0: 10})
 
@@ -57,7 +57,7 @@ def test_signals_are_plain_json_and_can_be_read_back() -> None:
     )
     signals = json.loads(canonical_bytes(found.risk_signals()))
 
-    assert tuple(signals) == SIGNALS
+    assert tuple(signals) == MEMORY_SIGNALS
     assert Recall.from_signals(signals, found.digest) == found
     assert signals["success_similarity"] == {"score": 0, "top_k": []}
     assert signals["failure_similarity"] == {
