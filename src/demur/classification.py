@@ -184,18 +184,19 @@ def missing_grants(
     entries = [known[code] for code in codes if known[code].refusal_class is not None]
     waiting = [one for one in entries if one.refusal_class is RefusalClass.WORKFLOW_BLOCK]
     others = {one.refusal_class for one in entries} - {RefusalClass.WORKFLOW_BLOCK}
-    is_soft = others <= ({RefusalClass.SOFT_BLOCK} if constraints else set())
+    others_can_bind = others <= ({RefusalClass.SOFT_BLOCK} if constraints else set())
     can_lift = all(
         one.grants and one.decided and one.advice is not Advice.RETRY_LATER for one in waiting
     )
-    if not is_soft or not can_lift or parse_verdict(verdict) in {Verdict.ALLOW, Verdict.ABSTAIN}:
+    final = parse_verdict(verdict) in {Verdict.ALLOW, Verdict.ABSTAIN}
+    if final or not others_can_bind or not can_lift:
         return ()
     return tuple(dict.fromkeys(" or ".join(one.grants) for one in waiting))
 
 
-def _join_words(names: Sequence[str], last: str = "and") -> str:
+def _join_words(names: Sequence[str]) -> str:
     *most, final = names
-    return f"{', '.join(most)} {last} {final}" if most else final
+    return f"{', '.join(most)} and {final}" if most else final
 
 
 def make_decision(

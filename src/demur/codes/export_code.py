@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.codes.entry import Entry
-from demur.codes.markup import single_line
+from demur.codes.markup import collapse_to_line
 from demur.codes.meaning import (
     ADVICE_MEANING,
     CLASS_MEANING,
@@ -103,9 +103,9 @@ def _go_word_constants(kind: str, members: Iterable[str], meaning: Mapping[Any, 
 
 
 def _go_constant(entry: Entry, name: str) -> str:
-    comment = f"\t// {single_line(entry.description)}\n"
+    comment = f"\t// {collapse_to_line(entry.description)}\n"
     if notice := describe_replacement(entry):
-        comment += f"\t//\n\t// Deprecated: {single_line(notice)}\n"
+        comment += f"\t//\n\t// Deprecated: {collapse_to_line(notice)}\n"
     return f"{comment}\t{name} Code = {_go_string(entry.code)}\n"
 
 
@@ -159,7 +159,7 @@ def _ts_comment(entry: Entry) -> str:
     notice = describe_replacement(entry)
     lines = [entry.description, *([f"@deprecated {notice}"] if notice else [])]
     # Keep text from ending the comment.
-    words = [single_line(line).replace("*/", "* /") for line in lines]
+    words = [collapse_to_line(line).replace("*/", "* /") for line in lines]
     if len(words) == 1:
         return f"  /** {words[0]} */\n"
     return "  /**\n" + "".join(f"   * {line}\n" for line in words) + "   */\n"

@@ -1,6 +1,7 @@
 """Markdown for generated pages.
 
-Every Markdown function escapes its input, so that no text can break out of its place.
+`markdown_prose`, `markdown_code` and `markdown_fence` escape their text. Targets of links and
+cells of tables must be Markdown already.
 """
 
 import re
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 GENERATED_NOTICE = "Generated from the registry of reason codes; do not edit."
 
 
-def single_line(text: str) -> str:
+def collapse_to_line(text: str) -> str:
     """Return `text` on one line and without invisible characters, fit for a comment."""
     visible = "".join(c for c in text if c.isprintable() or c.isspace())
     return " ".join(visible.split())
@@ -23,7 +24,7 @@ _CODE_NAME = re.compile(r"((?:[a-z0-9.-]+/)?[A-Z][A-Z0-9_]*[A-Z0-9])")
 
 def markdown_prose(text: str, address: Callable[[str], str | None] = lambda _: None) -> str:
     """Return `text` as a paragraph, with a link for each code that has an address."""
-    parts = _CODE_NAME.split(single_line(text))
+    parts = _CODE_NAME.split(collapse_to_line(text))
     return "".join(
         markdown_link(part, target)
         if index % 2 and (target := address(part))
@@ -38,7 +39,7 @@ def _max_backtick_run(text: str) -> int:
 
 def markdown_code(text: str) -> str:
     """Return `text` as a code span, with as many backticks as needed."""
-    line = single_line(text)
+    line = collapse_to_line(text)
     ticks = "`" * (_max_backtick_run(line) + 1)
     space = " " if "`" in (line[:1], line[-1:]) else ""
     return f"{ticks}{space}{line}{space}{ticks}"

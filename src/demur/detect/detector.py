@@ -91,7 +91,8 @@ class RefusalSignal(msgspec.Struct, frozen=True, kw_only=True):
 def to_refusal(signal: RefusalSignal) -> Refusal | None:
     """Return the refusal that a signal stands for, or None if nothing was refused.
 
-    It does not copy words of the answer: the spans say where they stand.
+    For prose it copies no words of the answer: the spans say where they stand. For a typed line,
+    `detail` is the text of that line.
 
     Raises:
         UnknownCodeError: The signal carries a code that the registry in force does not know.
@@ -135,8 +136,8 @@ def find_typed_line(response: str) -> FoundRefusal | None:
 
 
 _MAX_SPANS = 8
-# Acts whose sentences a signal points at, the plainest first.
-_TELLING = (DECLINE, act_bits("cannot"), act_bits("regret rebuke"), -1)
+# Acts whose sentences a result points at, the plainest first.
+_ACTS_BY_PLAINNESS = (DECLINE, act_bits("cannot"), act_bits("regret rebuke"), -1)
 
 
 def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
@@ -215,9 +216,9 @@ def _find_spans(
 ) -> tuple[RefusalSpan, ...]:
     """Return the sentences that refuse most plainly."""
     every = reduce(or_, acts)
-    telling = next(bits for bits in _TELLING if every & bits or bits == -1)
+    plainest = next(bits for bits in _ACTS_BY_PLAINNESS if every & bits or bits == -1)
     pairs = zip(sentences, acts, strict=True)
-    found = [RefusalSpan(start=one.start, end=one.end) for one, seen in pairs if seen & telling]
+    found = [RefusalSpan(start=one.start, end=one.end) for one, bits in pairs if bits & plainest]
     first = RefusalSpan(start=sentences[0].start, end=sentences[0].end)
     return tuple(found[:_MAX_SPANS]) or (first,)
 
@@ -228,12 +229,14 @@ _COLUMNS = ("kind", "confidence", "code", "language", "basis", "truncated")
 def detect_batch(
     batch: Any, response: str = "response", prompt: str | None = None
 ) -> dict[str, list[Any]]:
-    """Return the signals as columns, one for each field and one row for each row of `batch`.
+    """Return what was detected as columns, with one row for each row of `batch`.
 
-    A response that is null stays null in each column. `prompt` names the column of prompts.
+    They are `kind`, `confidence`, `code`, `language`, `basis` and `truncated`. A response that is
+    null stays null in each column. `prompt` names the column of prompts.
 
     Raises:
-        InputError: The batch has no such column, or it holds something else than text.
+        InputError: The batch has no such column, or the response column holds something else than
+            text. A prompt that is not text is ignored.
     """
     responses = _read_column(batch, response)
     prompts = _read_column(batch, prompt) if prompt is not None else [None] * len(responses)

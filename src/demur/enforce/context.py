@@ -26,7 +26,8 @@ class CallContext(NamedTuple):
 
     `framework`, `run` and `call_id` are recorded. `run` is the key of the history of tool calls: a
     run, session or thread of one agent. `subject` (`id`, `type`, `roles`) is the requester;
-    `key` is the key of rate limits, if it is another one. They override the enforcer's defaults.
+    `key` replaces its id as the key of rate limits. `subject` and `tenant` override those of the
+    enforcer.
     `signals` are what models and services say about the call, for rules to read.
     """
 

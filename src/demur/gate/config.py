@@ -17,7 +17,7 @@ import msgspec
 
 from demur.codes.loading import check_pin, default_registry
 from demur.errors import DemurError, InputError, error_reason
-from demur.gate.gate import MAX_ATTEMPTS, Gate, Sink
+from demur.gate.gate import DEFAULT_MAX_ATTEMPTS, Gate, Sink
 from demur.gate.guard_settings import GuardSettings, read_guard_settings, resolve_guard_paths
 from demur.gate.redaction import find_profile
 from demur.grants import KeyRing, TrustedKey
@@ -62,7 +62,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     registries: tuple[str, ...] = ()
     keys: str | None = None
     revoked: tuple[str, ...] = ()
-    attempts: Annotated[int, msgspec.Meta(ge=1)] = MAX_ATTEMPTS
+    attempts: Annotated[int, msgspec.Meta(ge=1)] = DEFAULT_MAX_ATTEMPTS
     spool: str | None = None
     memory: MemorySettings | None = MemorySettings()
     guards: GuardSettings = GuardSettings()

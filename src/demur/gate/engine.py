@@ -337,8 +337,8 @@ def internal_error_result(registry: Registry, error: Exception) -> EngineResult:
 
 
 def storage_unavailable_result(registry: Registry, error: Exception) -> EngineResult:
-    """Return the result for a decision that could not be stored."""
-    details = f"It could not be stored: {type(error).__name__}."
+    """Return the result for a request while the store cannot be read or written."""
+    details = f"The store could not be used: {type(error).__name__}."
     return _abstain_result("STORAGE_UNAVAILABLE", registry, details)
 
 

@@ -64,7 +64,7 @@ Sink = Callable[[DecisionRecord], None]
 
 _log = logging.getLogger("demur")
 
-MAX_ATTEMPTS = 3
+DEFAULT_MAX_ATTEMPTS = 3
 # Failures count wherever there is a store; successes lift nothing.
 DEFAULT_MEMORY = MemorySettings()
 _SALT_BYTES = 16
@@ -100,7 +100,7 @@ class Gate:
         projection: Projection | None = None,
         keys: KeyRing | None = None,
         revoked: Collection[str] = (),
-        attempts: int = MAX_ATTEMPTS,
+        attempts: int = DEFAULT_MAX_ATTEMPTS,
         sinks: Sequence[Sink] = (),
         spool: Spool | None = None,
         clock: Clock = system_clock,
@@ -233,7 +233,7 @@ class Gate:
             except StorageError as error:
                 records = [self._spool_unstored(draft, error) for draft in drafts]
             else:
-                records = list(map(self._confirm_stored, drafts, stored))
+                records = list(map(self._resolve_duplicate, drafts, stored))
         return list(map(self._notify_sinks, records))
 
     def resolve(
@@ -421,7 +421,7 @@ class Gate:
             stored = self.store.put(draft.record, self._snapshots)
         except StorageError as error:
             return self._spool_unstored(draft, error)
-        return self._confirm_stored(draft, stored)
+        return self._resolve_duplicate(draft, stored)
 
     async def _apersist(self, draft: _DraftDecision) -> DecisionRecord:
         if self.store is None:
@@ -434,8 +434,11 @@ class Gate:
             return stored.record
         return await self._apersist(self._draft_conflict(draft, stored))
 
-    def _confirm_stored(self, draft: _DraftDecision, stored: StoredRecord) -> DecisionRecord:
-        """Return the stored record; for a repeated request id, the first decision."""
+    def _resolve_duplicate(self, draft: _DraftDecision, stored: StoredRecord) -> DecisionRecord:
+        """Return the stored record, which for a repeated request id is the first decision.
+
+        If the first decision was on another request, persist and return a conflict.
+        """
         if self._is_same_request(stored, draft.prepared):
             return stored.record
         return self._persist(self._draft_conflict(draft, stored))

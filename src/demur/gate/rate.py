@@ -78,7 +78,7 @@ class LocalLimiter:
 
     def __init__(self, *, max_keys: int = 100_000, clock: SecondsClock = time.monotonic) -> None:
         if max_keys < 1:
-            raise InputError(f"at least one key is kept, not {max_keys}", where="most_keys")
+            raise InputError(f"at least one key is kept, not {max_keys}", where="max_keys")
         self._max_keys = max_keys
         self._clock = clock
         self._kept: dict[str, dict[RateLimit, RateState]] = {}

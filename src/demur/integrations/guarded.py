@@ -40,7 +40,8 @@ OnRefusal = Literal["raise", "return"] | Callable[[CheckResult], Any]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _current_result: ContextVar[CheckResult | None] = ContextVar("demur_result", default=None)
-# An enforcer holds its gate, so a weak dictionary could not keep it; histories hold no gate.
+# Keep histories, not enforcers: an enforcer refers to its gate, and a value that refers to its
+# weak key is never freed.
 _histories: WeakKeyDictionary[Gate, LocalCallHistories] = WeakKeyDictionary()
 _lock = Lock()
 
@@ -340,7 +341,8 @@ class _FunctionGuard(NamedTuple):
             wrapper.__annotations__ = {n: hint for n, hint in hints.items() if n != _CONSTRAINTS}
         return cast("Callable[..., Any]", wrapper)
 
-    # The function is no step of a generator: there, its `StopIteration` would become another error.
+    # Call the function outside of the generators: a `StopIteration` that is raised inside one
+    # becomes a `RuntimeError`.
 
     def _make_sync_call(self) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:

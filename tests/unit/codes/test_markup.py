@@ -9,27 +9,27 @@ from demur.codes import document
 from demur.codes.document import ENTRY_FIELDS, RegistryFieldError
 from demur.codes.entry import is_code, is_domain
 from demur.codes.markup import (
+    collapse_to_line,
     heading_slug,
     markdown_code,
     markdown_fence,
     markdown_link,
     markdown_prose,
     markdown_table,
-    single_line,
 )
 from demur.source.schema import as_json, load_schema
 
 
 @given(st.text())
 def test_a_plain_line_is_printable_words_with_single_spaces(text: str) -> None:
-    line = single_line(text)
+    line = collapse_to_line(text)
 
     assert line.isprintable()
     assert line == " ".join(line.split())
 
 
 def test_a_plain_line_keeps_the_words() -> None:
-    assert single_line("  two\nlines\tand\x1b a\u200bcolour ") == "two lines and acolour"
+    assert collapse_to_line("  two\nlines\tand\x1b a\u200bcolour ") == "two lines and acolour"
 
 
 def test_json_keeps_accents_readable_and_ends_its_last_line() -> None:

@@ -256,21 +256,21 @@ def test_a_decision_without_a_policy_has_its_own_explanation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("judge", "code"),
+    ("judge", "code", "words"),
     [
-        (internal_error_result, "INTERNAL_ERROR"),
-        (storage_unavailable_result, "STORAGE_UNAVAILABLE"),
+        (internal_error_result, "INTERNAL_ERROR", "An error kept it from being judged"),
+        (storage_unavailable_result, "STORAGE_UNAVAILABLE", "The store could not be used"),
     ],
 )
 def test_an_error_is_an_abstention_that_names_its_kind_and_quotes_nothing(
-    judge: object, code: str
+    judge: object, code: str, words: str
 ) -> None:
     judgement = judge(CORE, InputError("it says hunter2"))  # type: ignore[operator]
 
     assert judgement.decision.verdict is Verdict.ABSTAIN
     assert judgement.decision.reason_codes == (code,)
     assert judgement.decision.decision_output is DecisionOutput.REFUSE_WITH_PATH
-    assert "InputError" in judgement.explanation.details
+    assert f"{words}: InputError." in judgement.explanation.details
     assert "hunter2" not in str(judgement)
 
 

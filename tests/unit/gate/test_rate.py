@@ -179,8 +179,9 @@ def test_an_invalid_use_is_not_counted() -> None:
         limiter.take_units("a", [TEN], cost=-5)
     with pytest.raises(InputTypeError):
         limiter.take_units(None, [TEN])  # type: ignore[arg-type] # that is the point
-    with pytest.raises(InputError, match="at least one key"):
+    with pytest.raises(InputError, match="at least one key") as caught:
         LocalLimiter(max_keys=0)
+    assert caught.value.where == "max_keys"
     assert len(limiter) == 0
 
 
