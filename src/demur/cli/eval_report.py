@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from demur.cli.main import Arguments, UsageError
-from demur.cli.options import parse_pairs, write_file
+from demur.cli.options import parse_pairs, usage_errors, write_file
 from demur.cli.terminal import Paint
 from demur.errors import one_line
 from demur.evals.compare import (
@@ -173,7 +173,8 @@ def _ask_judge(opened: EvalRun, args: Namespace) -> None:
     options: dict[str, Any] = parse_pairs(args.judge_set, "--judge-set", "model=x")
 
     async def ask() -> None:
-        judge = open_target(args.judge, **options)
+        with usage_errors("unknown target"):
+            judge = open_target(args.judge, **options)
         try:
             done = await judge_run(opened, judge, limit=args.judge_limit)
         finally:

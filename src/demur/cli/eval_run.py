@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.cli.main import Arguments, UsageError
-from demur.cli.options import parse_pairs
+from demur.cli.options import parse_pairs, usage_errors
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.cli.workspace import add_config_option
 from demur.errors import InputError, Problem, one_line
@@ -70,7 +70,8 @@ def configure_eval_run(add: Arguments) -> None:
 
 def run_eval_run(args: Namespace) -> int:
     """Run or resume, and print a summary."""
-    suite = load_suite(args.suite)
+    with usage_errors("unknown suite"):
+        suite = load_suite(args.suite)
     options = _target_options(args)
     folder: Path = args.out or Path(_RUNS_FOLDER) / _folder_name(suite, args.target, options)
     try:
@@ -106,7 +107,8 @@ def _ask_suite(args: Namespace, suite: EvalSuite, options: dict[str, Any], folde
 async def _run_locally(
     spec: str, options: dict[str, Any], suite: EvalSuite, folder: Path, **settings: Any
 ) -> EvalRun:
-    target = open_target(spec, **options)
+    with usage_errors("unknown target"):
+        target = open_target(spec, **options)
     try:
         return await run_suite(suite, target, folder, **settings)
     finally:
@@ -228,7 +230,8 @@ def run_eval_suites(args: Namespace) -> int:
         else:
             _print_suites(suites, paint)
         return 0
-    suite = load_suite(args.suite)
+    with usage_errors("unknown suite"):
+        suite = load_suite(args.suite)
     if args.json:
         print(json.dumps(_suite_to_json(suite, prompts=args.prompts), indent=2, ensure_ascii=False))
     elif args.prompts:

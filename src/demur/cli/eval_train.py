@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from demur.cli.main import Arguments, UsageError
-from demur.cli.options import parse_pairs, parse_time, write_file
+from demur.cli.options import parse_pairs, parse_time, usage_errors, write_file
 from demur.cli.terminal import Paint
 from demur.cli.workspace import (
     add_config_option,
@@ -100,7 +100,8 @@ def run_eval_remediate(args: Namespace) -> int:
 async def _make_remedy(args: Namespace, measured: EvalRun) -> PairRemedy:
     better = None
     if args.better is not None:
-        better = open_target(args.better, **parse_pairs(args.set, "--set", "model=large"))
+        with usage_errors("unknown target"):
+            better = open_target(args.better, **parse_pairs(args.set, "--set", "model=large"))
     try:
         known = {row.id for row in measured.iter_rows()}
         edits: dict[str, str] = {}
@@ -233,7 +234,8 @@ def run_eval_dpo(args: Namespace) -> int:
     """Train, measure, and show the points."""
     options = _sweep_options(args)
     given, chat = read_pairs(args.pairs)
-    suites = [load_suite(name) for name in args.suite or ["builtin"]]
+    with usage_errors("unknown suite"):
+        suites = [load_suite(name) for name in args.suite or ["builtin"]]
     if args.split == "test":
         suites = [split_suite(suite, "test", args.test_share) for suite in suites]
     pairs, left_out = drop_leaked_pairs(given, suites)

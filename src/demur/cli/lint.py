@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demur.cli.main import Arguments, UsageError
-from demur.cli.options import STANDARD_INPUT, add_registry_option, read_input
+from demur.cli.options import STANDARD_INPUT, add_registry_option, read_input, require_code
 from demur.cli.terminal import Paint, print_problem, terminal_width, wrap_text
 from demur.codes.lint import lint_paths, lint_to_sarif
 from demur.codes.lint_rules import LintLevel
@@ -60,18 +60,18 @@ def configure_codes_lint(add: Arguments) -> None:
 
 def run_codes_lint(args: Namespace) -> int:
     """Print the diagnostics; 1 if any of them is an error."""
-    usages = lint_paths(args.paths, default_registry(*args.registry))
+    misuses = lint_paths(args.paths, default_registry(*args.registry))
     if args.json:
-        print(json.dumps([usage._asdict() for usage in usages], indent=2))
+        print(json.dumps([misuse._asdict() for misuse in misuses], indent=2))
     elif args.sarif:
-        print(json.dumps(lint_to_sarif(usages), indent=2))
+        print(json.dumps(lint_to_sarif(misuses), indent=2))
     else:
         diagnostics = (
             LintDiagnostic(f"{u.path}:{u.line}:{u.column}", u.severity, u.rule, u.message, u.help)
-            for u in usages
+            for u in misuses
         )
         print_diagnostics(diagnostics, "no misused codes")
-    return int(any(args.strict or usage.severity is LintLevel.ERROR for usage in usages))
+    return int(any(args.strict or misuse.severity is LintLevel.ERROR for misuse in misuses))
 
 
 def configure_policy_lint(add: Arguments) -> None:
@@ -214,6 +214,8 @@ def configure_lint_refusal(add: Arguments) -> None:
 def run_lint_refusal(args: Namespace) -> int:
     """Print the problems of each refusal; the status says whether there are any."""
     marks = None if args.marks is None else load_marks(args.marks)
+    if args.code is not None:
+        args.code = require_code(args.code, default_registry())
     reports = []
     where, raw = read_input(args.file, "the refusals")
     text = raw.decode("utf-8-sig", "replace")
@@ -265,7 +267,7 @@ def _split_texts(text: str, where: str) -> Iterator[RefusalText]:
         if line.strip() != _SEPARATOR:
             continue
         inside = lines[start - 1 : number - 1]
-        blank = next((at for at, words in enumerate(inside) if words.strip()), None)
-        if blank is not None:
-            yield RefusalText(f"{where}:{start + blank}", "\n".join(inside).strip())
+        first = next((index for index, line in enumerate(inside) if line.strip()), None)
+        if first is not None:
+            yield RefusalText(f"{where}:{start + first}", "\n".join(inside).strip())
         start = number + 1

@@ -42,6 +42,21 @@ def match_code(text: str, registry: Registry) -> str | None:
     return next((code for code in (text, folded) if code in registry), None)
 
 
+@contextmanager
+def usage_errors(beginning: str = "") -> Iterator[None]:
+    """Turn errors about values of the command line into usage errors.
+
+    `beginning` chooses among them by their text: an unknown name is a usage error, while a file
+    that it names and that cannot be read is not.
+    """
+    try:
+        yield
+    except DemurError as error:
+        if not error.problem.startswith(beginning):
+            raise
+        raise UsageError(error.problem, where=error.where, help=error.help) from error
+
+
 _SECONDS_PER_UNIT = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MAX_PERIOD = 10_000
 _DAYS = {"today": 0, "yesterday": 1}

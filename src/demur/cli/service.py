@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from demur.audit.report import format_amount
 from demur.cli.main import Arguments, UsageError
-from demur.cli.options import parse_period
+from demur.cli.options import parse_period, usage_errors
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
@@ -59,7 +59,11 @@ def run_serve(args: Namespace) -> int:
     path = config_path(args)
     config = load_config(path)
     note_default_policy(config)
-    settings = read_settings(config.service, host=args.host, port=args.port, workers=args.workers)
+    read_settings(config.service)
+    with usage_errors():
+        settings = read_settings(
+            config.service, host=args.host, port=args.port, workers=args.workers
+        )
     try:
         running = import_module("demur.service.supervisor")
     except ImportError as error:

@@ -7,7 +7,7 @@ import time
 from argparse import Namespace
 
 from demur.cli.main import Arguments, UsageError
-from demur.cli.options import add_registry_option, parse_time
+from demur.cli.options import add_registry_option, parse_time, usage_errors
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import configured_registries
 from demur.codes.loading import default_registry
@@ -88,7 +88,8 @@ def run_triage(args: Namespace) -> int:
     if args.engine != _LOCAL_ENGINE and (args.follow or args.jobs):
         option = "--follow" if args.follow else "--jobs"
         raise UsageError(f"`{option}` works on this machine only, not with `{args.engine}`")
-    limits = [TriageLimit.parse(text, registry) for text in args.fail_over]
+    with usage_errors():
+        limits = [TriageLimit.parse(text, registry) for text in args.fail_over]
     if not args.suggest and any(limit.name == UNMAPPED for limit in limits):
         raise UsageError("`unmapped` is not counted", help="add `--suggest`")
     options = _build_options(args, registries)

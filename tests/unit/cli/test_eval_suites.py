@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from demur.cli import eval_run
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.errors import InputError
 from demur.evals.suite import load_suite, make_suite, save_suite
-from demur.evals.suite_row import EvalRow, SuiteError
+from demur.evals.suite_row import EvalRow
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -70,7 +70,7 @@ def test_a_file_of_ones_own_is_shown_too(
 
 
 def test_an_unknown_suite_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SuiteError, match="unknown suite `smok`"):
+    with pytest.raises(UsageError, match="unknown suite `smok`"):
         run(capsys, "smok")
 
 

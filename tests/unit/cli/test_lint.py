@@ -10,9 +10,9 @@ from support.command_line import Ran, demur
 
 from demur.cli import lint as lint_refusal
 from demur.cli.lint import LintDiagnostic, print_diagnostics
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.codes.lint_rules import LintLevel
-from demur.errors import InputError, UnknownCodeError
+from demur.errors import InputError
 
 
 def test_each_remark_has_its_place_rule_and_help_and_a_count_closes(
@@ -325,7 +325,7 @@ def test_invalid_input_of_lint_is_an_error() -> None:
         lint("none.txt")
     with pytest.raises(InputError, match="the input holds no refusal"):
         lint(write("\n---\n \n"))
-    with pytest.raises(UnknownCodeError):
+    with pytest.raises(UsageError):
         lint(write(GRACEFUL), "--code", "NO_SUCH_CODE")
 
 

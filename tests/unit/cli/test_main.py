@@ -67,6 +67,36 @@ def test_a_mistyped_word_is_answered_with_the_likely_one(
     assert demur(*words.split()) == (2, "", f"error: {problem}\n  help: {help_text}\n")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "export",
+        "forget",
+        "mcp proxy",
+        "serve --port 99999",
+        "eval run --target guard",
+        "eval suites bultin",
+        "triage . --fail-over RCE>0",
+        "lint refusal --code RCE",
+        "respond rce",
+        "keys create --role read",
+        "audit verify --from 0",
+        "monitor --hours 0",
+        "show --last 0",
+        "diff --policy p --limit -1",
+        "grant create approval --key k --to a --scope x",
+        "codes list --family gard",
+        "alerts check --retries 99",
+    ],
+)
+@pytest.mark.usefixtures("workspace")
+def test_a_wrong_command_line_ends_with_2_in_every_command(words: str) -> None:
+    ran = demur(*words.split())
+
+    assert (ran.status, ran.out) == (2, ""), ran.err
+    assert ran.err.startswith("error: ")
+
+
 @pytest.mark.parametrize("verdict", ["DENY", "deny", "Deny"])
 def test_upper_and_lower_case_of_a_choice_do_not_matter(verdict: str) -> None:
     ran = demur("classify", verdict, "RCE_RISK", "--json")
