@@ -174,7 +174,7 @@ def test_a_field_that_is_no_signal_is_an_error_with_help(field: str, message: st
         policy_of(deny({field: {"gt": 1}}))
 
     assert caught.value.problems[0].help
-    assert caught.value.problems[0].where.startswith("policy:")
+    assert str(caught.value.problems[0].where).startswith("policy:")
 
 
 def test_lint_does_not_call_a_signal_uncovered() -> None:
