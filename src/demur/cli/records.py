@@ -103,6 +103,11 @@ def _describe_details(record: DecisionRecord) -> Iterator[tuple[str, str]]:
         # What to do now says it already.
         if words not in (record.what_can_be_done_now or ""):
             yield "bad", words
+    yield from _describe_resolution(record)
+
+
+def _describe_resolution(record: DecisionRecord) -> Iterator[tuple[str, str]]:
+    """Yield what grants and accepted constraints lifted, and which grants were void."""
     lifted = [code for code in record.resolved_codes if code not in record.reason_codes]
     if lifted:
         yield "lift", f"{', '.join(lifted)}{_describe_lifters(record)}"
