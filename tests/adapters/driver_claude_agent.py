@@ -84,9 +84,14 @@ async def played(prompt: str, options: ClaudeAgentOptions) -> list[Message]:
 
 
 def refusal_in(text: str) -> Refusal | None:
-    """Return the refusal whose line stands in a text."""
+    """Return the refusal whose line stands in a text, with the limits that the model reads."""
     found = _LINE.search(text)
-    return None if found is None else Refusal.from_line(found[0])
+    refusal = None if found is None else Refusal.from_line(found[0])
+    limits = re.search(r"Accept (.+?) and send it again", text)
+    if refusal is None or limits is None:
+        return refusal
+    evidence = {"constraints": limits[1].split(", ")}
+    return Refusal.from_code(refusal.code, refusal.detail, evidence=evidence)
 
 
 def turns_of(scenario: Scenario) -> Iterator[list[dict[str, Any]]]:

@@ -116,7 +116,7 @@ class Broken(Enforcer):
 
     def tool_result_steps(self, *_: Any, **__: Any) -> Steps[CheckResult]:
         """Fail."""
-        yield Call(lambda: None, lambda: asyncio.sleep(60 if self.hangs else 0))
+        yield Call(lambda: None, (), lambda: asyncio.sleep(60 if self.hangs else 0))
         raise MemoryError
 
 
@@ -218,8 +218,11 @@ def test_the_approver_is_consulted_only_on_approvable_calls(enforcer: Enforcer) 
     used(second, "mcp__shop__refund", {"amount": 3})
     used(second, "Read", {"file_path": "/a"})
 
-    assert isinstance(used(second, "Bash", {"command": "rm -rf /srv/data"}), PermissionResultDeny)
+    assert isinstance(used(second, "Bash", {"command": "rm -rf /"}), PermissionResultDeny)
     assert asked == ["mcp__shop__refund", "Read"]
+    # A yes alone lifts nothing: there is no grant for the call.
+    assert isinstance(used(second, "Bash", {"command": "rm -rf /srv/data"}), PermissionResultDeny)
+    assert asked == ["mcp__shop__refund", "Read", "Bash"]
 
 
 def saying_yes(changed: dict[str, Any] | None = None) -> Any:
