@@ -6,6 +6,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -16,6 +17,10 @@ from demur.store.rows import Snapshot
 from demur.store.sql import Backend
 from demur.store.sqlite import MEMORY, Durability, SqliteBackend
 from demur.store.store import Store, StoredRecord
+
+# An attempt to connect that takes this long waits for a host that does not answer.
+_SLOW_S = 0.5
+_PAUSE_S = 5.0
 
 
 def open_store(
@@ -72,19 +77,37 @@ def _is_outage(error: UnavailableError) -> bool:
 class DeferredBackend:
     """A database that could not be reached yet, and that is opened at its next use.
 
-    Every method and attribute is that of the database, once it is open.
+    Every method and attribute is that of the database, once it is open. After an attempt that took
+    long, further uses fail at once for a few seconds, so that callers do not queue up behind it.
     """
 
-    def __init__(self, opening: Callable[[], Backend]) -> None:
+    def __init__(
+        self, opening: Callable[[], Backend], *, clock_s: Callable[[], float] = monotonic
+    ) -> None:
         self._opening = opening
+        self._elapsed = clock_s
         self._lock = Lock()
         self._backend: Backend | None = None
+        self._failure: tuple[UnavailableError, float] | None = None
 
     def __getattr__(self, name: str) -> Any:
         with self._lock:
             if self._backend is None:
-                self._backend = self._opening()
+                self._backend = self._open_backend()
         return getattr(self._backend, name)
+
+    def _open_backend(self) -> Backend:
+        began = self._elapsed()
+        if self._failure is not None and began < self._failure[1]:
+            error = self._failure[0]
+            raise UnavailableError(error.problem, where=error.where, help=error.help) from error
+        try:
+            return self._opening()
+        except UnavailableError as error:
+            ended = self._elapsed()
+            pause_s = _PAUSE_S if ended - began >= _SLOW_S else 0.0
+            self._failure = (error, ended + pause_s)
+            raise
 
     def close(self) -> None:
         """Close the database, if it was opened."""

@@ -8,8 +8,9 @@ from support.store_records import make_record
 
 from demur.errors import InputError, MissingExtraError
 from demur.store.backend import StorageError, UnavailableError
-from demur.store.opening import open_store
+from demur.store.opening import DeferredBackend, open_store
 from demur.store.spool import Spool
+from demur.store.sql import Backend
 
 
 @pytest.mark.parametrize("form", ["{path}", "sqlite:///{path}", "sqlite:///{folder}/a%20b.db"])
@@ -113,6 +114,26 @@ def test_a_store_that_is_down_can_be_opened_at_its_next_use(tmp_path: Path) -> N
 
         assert store.count_rows()["records"] == 1
         assert store.info()["kind"] == "sqlite"
+
+
+def test_after_a_slow_attempt_further_uses_fail_at_once_for_a_while() -> None:
+    now, attempts = [0.0], []
+
+    def opening() -> Backend:
+        attempts.append(now[0])
+        now[0] += 30
+        raise UnavailableError("no answer", where="db", help="wait")
+
+    backend = DeferredBackend(opening, clock_s=lambda: now[0])
+    for _ in range(3):
+        with pytest.raises(UnavailableError, match="no answer") as caught:
+            backend.info()
+    now[0] += 6
+    with pytest.raises(UnavailableError):
+        backend.info()
+
+    assert attempts == [0.0, 36.0]
+    assert (caught.value.where, caught.value.help) == ("db", "wait")
 
 
 def test_closing_a_store_that_was_never_reached_does_nothing(tmp_path: Path) -> None:
