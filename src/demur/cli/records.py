@@ -428,8 +428,11 @@ def _explain_reasons(report: DecisionReport) -> Iterator[str]:
     # The section on rules covers what the policy said; give the details only without it.
     if not report.rules or record.basis != "request":
         yield record.explanation.details
-    for fact in record.invalid:
-        yield f"{fact.path} cannot be used, and rule {fact.rule_id} compares it"
+    else:
+        for path in dict.fromkeys(fact.path for fact in record.invalid):
+            facts = [fact for fact in record.invalid if fact.path == path]
+            rules = ", ".join(fact.rule_id for fact in facts)
+            yield f"{facts[0]}; {rules} could not be judged"
     if not record.enforced:
         yield "Advisory mode: this was recorded and did not bind; the action could run."
 

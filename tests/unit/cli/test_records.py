@@ -346,9 +346,21 @@ def test_the_words_are_those_of_the_policy_that_decided() -> None:
 def test_explain_names_the_unusable_fact_and_its_rule() -> None:
     decided(UNCLEAR)
 
-    assert sections()["Why"][1] == (
-        "evidence.chargeback_risk cannot be used, and rule R_CHARGEBACK compares it"
-    )
+    said = sections()["Why"][1]
+    assert said.startswith("evidence.chargeback_risk cannot be used: ")
+    assert said.endswith("; R_CHARGEBACK could not be judged")
+
+
+def test_explain_names_an_unusable_fact_once() -> None:
+    amount = {"type": "refund", "intent": "late", "amount": {"value": 900}}
+    facts = {"order_id": "A-1", "chargeback_risk": 0.05}
+    agent = {"type": "agent", "id": "billing"}
+    demur("decide", stdin=json.dumps({"subject": agent, "action": amount, "evidence": facts}))
+
+    said = [line for line in sections()["Why"] if "amount_usd cannot be used: " in line]
+    assert len(said) == 1
+    assert "`action.amount.currency` is missing" in said[0]
+    assert "R_LARGE_REFUND" in said[0]
 
 
 def test_explain_names_the_default_if_no_rule_matched() -> None:
