@@ -7,7 +7,13 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.canonical import canonical_bytes, canonicalise, digest
+from demur.canonical import (
+    canonical_bytes,
+    canonicalise,
+    digest,
+    fast_encode,
+    is_fast_canonical_number,
+)
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
 
@@ -34,6 +40,15 @@ def read(written: bytes) -> object:
 @given(VALUES)
 def test_canonical_bytes_are_json_of_the_same_value(value: object) -> None:
     assert read(canonical_bytes(value)) == value
+
+
+@given(st.integers(-SAFE, SAFE) | st.floats(allow_nan=False) | st.sampled_from([20.0, 1e-5, 9e-6]))
+def test_a_number_that_the_fast_encoder_writes_canonically_gives_the_same_bytes(
+    number: float,
+) -> None:
+    if is_fast_canonical_number(number):
+        assert fast_encode(number) == canonical_bytes(number)
+    assert not is_fast_canonical_number(20.0)
 
 
 @given(VALUES)

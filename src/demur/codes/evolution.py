@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from demur.codes.document import RegistryDocument, read_document
 from demur.codes.entry import Entry
-from demur.codes.registry import CORE_PATH, Registry, fold_phrase, inherit_fields
+from demur.codes.registry import CORE_PATH, Registry, fold_phrase, inherit_fields, parse_version
 from demur.errors import RegistryError
 
 
@@ -47,7 +47,7 @@ class Evolution(NamedTuple):
     @property
     def version_fits(self) -> bool:
         """Whether the new version number is high enough for the changes."""
-        old, new = _version_numbers(self.old_version), _version_numbers(self.new_version)
+        old, new = parse_version(self.old_version), parse_version(self.new_version)
         return {
             ChangeLevel.NONE: new >= old,
             ChangeLevel.PATCH: new > old,
@@ -55,10 +55,6 @@ class Evolution(NamedTuple):
             ChangeLevel.MAJOR: new[:1] > old[:1],
             ChangeLevel.REFUSED: False,
         }[self.level]
-
-
-def _version_numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 def compare_registries(old: RegistryDocument, new: RegistryDocument) -> Evolution:

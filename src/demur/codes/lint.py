@@ -75,7 +75,7 @@ def lint_paths(paths: Iterable[Path | str], registry: Registry) -> list[CodeMisu
 
 def lint_source(path: str, source: bytes, registry: Registry) -> list[CodeMisuse]:
     """Return every misused code in `source`, read as the kind of file that `path` names."""
-    # INVARIANT: whatever a file holds, linting it returns usages and raises nothing.
+    # INVARIANT: whatever a file holds, linting it returns misuses and raises nothing.
     read = check_python if _is_python(path, source) else check_yaml
     return sorted({_make_misuse(path, diagnostic) for diagnostic in read(source, registry)})
 
@@ -130,13 +130,13 @@ _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RULE_INDEXES = {rule: index for index, rule in enumerate(CODE_RULES)}
 
 
-def lint_to_sarif(usages: Iterable[CodeMisuse]) -> dict[str, object]:
-    """Return the usages as a SARIF log of one run, with every rule described."""
+def lint_to_sarif(misuses: Iterable[CodeMisuse]) -> dict[str, object]:
+    """Return the misuses as a SARIF log of one run, with every rule described."""
     rules = [_sarif_rule(rule) for rule in CODE_RULES.values()]
     run = {
         "tool": {"driver": {"name": "demur codes lint", "rules": rules}},
         "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(usage) for usage in usages],
+        "results": [_sarif_result(misuse) for misuse in misuses],
     }
     return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -151,14 +151,14 @@ def _sarif_rule(rule: CodeLintRule) -> dict[str, object]:
     }
 
 
-def _sarif_result(usage: CodeMisuse) -> dict[str, object]:
-    region = {"startLine": usage.line, "startColumn": usage.column}
-    place = {"artifactLocation": {"uri": _relative_uri(usage.path)}, "region": region}
+def _sarif_result(misuse: CodeMisuse) -> dict[str, object]:
+    region = {"startLine": misuse.line, "startColumn": misuse.column}
+    place = {"artifactLocation": {"uri": _relative_uri(misuse.path)}, "region": region}
     return {
-        "ruleId": usage.rule,
-        "ruleIndex": _RULE_INDEXES[usage.rule],
-        "level": usage.severity,
-        "message": {"text": f"{usage.message}\nhelp: {usage.help}"},
+        "ruleId": misuse.rule,
+        "ruleIndex": _RULE_INDEXES[misuse.rule],
+        "level": misuse.severity,
+        "message": {"text": f"{misuse.message}\nhelp: {misuse.help}"},
         "locations": [{"physicalLocation": place}],
     }
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from demur.codes.entry import Entry, NameProblem, is_code, local_name, name_problem
 from demur.codes.refusal_line import REFUSAL_MARK
 from demur.codes.registry import Registry
-from demur.errors import one_line
+from demur.errors import one_line, shorten
 from demur.source.item import did_you_mean
 
 _MAX_QUOTED_LENGTH = 60
@@ -27,7 +27,7 @@ _MEASURED = re.compile(r"(?:^|_)(?:SCORE_\d+|\d+_?(?:PCT|PERCENT))(?=_|$)")
 
 
 class LintLevel(StrEnum):
-    """Whether a usage is wrong, or could be better."""
+    """Whether a diagnostic is an error or a warning."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -69,20 +69,22 @@ class PlaceCertainty(Enum):
 class PlaceKind(NamedTuple):
     """How certain a place of codes is, and whether the code is emitted or looked up."""
 
-    trust: PlaceCertainty
+    certainty: PlaceCertainty
     emits: bool = True
 
     def expects_code(self, text: str) -> bool:
         """Return whether `text` is meant as a code here."""
-        if self.trust is PlaceCertainty.CERTAIN or (is_code(text) and "_" in local_name(text)):
+        if self.certainty is PlaceCertainty.CERTAIN or (is_code(text) and "_" in local_name(text)):
             return True
-        if self.trust is PlaceCertainty.NAMED and name_problem(text) is NameProblem.PROSE:
+        if self.certainty is PlaceCertainty.NAMED and name_problem(text) is NameProblem.PROSE:
             return True
         return bool(_PLACEHOLDER.search(text) and _FRAGMENT.search(text))
 
     def expects_built(self, constants: str) -> bool:
         """Return whether a text built at run time around `constants` is meant as a code here."""
-        return self.trust is not PlaceCertainty.LIKELY or _FRAGMENT.search(constants) is not None
+        return (
+            self.certainty is not PlaceCertainty.LIKELY or _FRAGMENT.search(constants) is not None
+        )
 
 
 class CodeDiagnostic(NamedTuple):
@@ -117,7 +119,7 @@ def quote_text(text: str) -> str:
 
 
 def _shorten_line(text: str, max_length: int) -> str:
-    return one_line(text if len(text) <= max_length else f"{text[: max_length - 3]}...")
+    return one_line(shorten(text, max_length))
 
 
 def check_code(text: str, kind: PlaceKind, registry: Registry) -> Iterator[CodeDiagnostic]:

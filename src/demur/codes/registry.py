@@ -51,12 +51,13 @@ def check_document(document: RegistryDocument, core_version: str) -> Iterator[Pr
         yield Problem(where, "an organisation's registry needs a domain", help_text)
     elif not is_domain(document.domain):
         yield Problem(where, f"`{document.domain}` is not a domain", "like `example.com`")
-    if document.min_core and _version_numbers(document.min_core) > _version_numbers(core_version):
+    if document.min_core and parse_version(document.min_core) > parse_version(core_version):
         problem = f"needs core {document.min_core}, but this is core {core_version}"
         yield Problem(f"{document.where}: min_core", problem, "upgrade demur")
 
 
-def _version_numbers(version: str) -> tuple[int, ...]:
+def parse_version(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, which compare like the version."""
     return tuple(int(part) for part in version.split("."))
 
 

@@ -203,7 +203,8 @@ def grant_scope(prepared: PreparedRequest) -> Mapping[str, str]:
     # A grant is checked again later, so its scope holds only what may be stored.
     target = prepared.redacted.request["action"].get("target") or {}
     substance = {k: v for k, v in facts.items() if v is not None and k not in _IDENTITY_KEYS}
-    raw = fast_encode(substance) if prepared.request.usual else canonical_bytes(substance)
+    encode = fast_encode if prepared.request.is_fast_canonical else canonical_bytes
+    raw = encode(substance)
     return {
         **{key: name for key in _TARGET_KEYS if isinstance(name := target.get(key), str) and name},
         "action": prepared.request.action.type,

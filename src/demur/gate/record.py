@@ -11,7 +11,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
+from demur.canonical import (
+    canonical_bytes,
+    digest_of_bytes,
+    fast_encode,
+    is_fast_canonical_number,
+)
 from demur.gate.clock import format_timestamp
 from demur.gate.engine import FIRST_ENGINE, DecisionEngine, EngineResult, paths_overlap
 from demur.gate.inputs import PreparedRequest, grant_scope
@@ -151,8 +156,9 @@ class Recorder:
             if recall is None
             else {**inputs.signals, **recall.risk_signals()},
         )
-        plain = prepared.request.usual and _is_usual(personal.facts.get(_DERIVED))
-        if plain and inputs.is_empty and recall is None:
+        amount = personal.facts.get(_DERIVED)
+        is_fast = prepared.request.is_fast_canonical and is_fast_canonical_number(amount)
+        if is_fast and inputs.is_empty and recall is None:
             # The fast encoder writes all of these parts canonically.
             return fast_encode(personal)
         return canonical_bytes(msgspec.to_builtins(personal))
@@ -168,13 +174,6 @@ def _recordable_facts(facts: Mapping[str, Any], prepared: PreparedRequest) -> Ma
         return facts
     gone = {path for path in facts if any(paths_overlap(path, other) for other in removed)}
     return {path: value for path, value in facts.items() if path not in gone}
-
-
-def _is_usual(value: float | None) -> bool:
-    """Return whether the fast encoder writes a number canonically."""
-    if value is None or value.__class__ is int:
-        return True
-    return 1e-5 <= value < 2**53 and not value.is_integer()
 
 
 def _build_amount(request: Mapping[str, Any]) -> Amount | None:

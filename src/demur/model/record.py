@@ -11,7 +11,12 @@ from typing import Any, Literal, NoReturn, cast
 import msgspec
 from msgspec.structs import force_setattr
 
-from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
+from demur.canonical import (
+    canonical_bytes,
+    digest_of_bytes,
+    fast_encode,
+    is_fast_canonical_number,
+)
 from demur.codes.loading import registry_or_core
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InputError
@@ -226,13 +231,13 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         bare = self
         if self.sealed is not None or self.chain is not None:
             bare = msgspec.structs.replace(self, sealed=None, chain=None)
-        plain = (
+        is_fast = (
             self.context_ref is None
             and self.determinism.memory_settings is None
-            and (self.amount is None or _is_plain(self.amount.value))
+            and (self.amount is None or is_fast_canonical_number(self.amount.value))
         )
         # The fast encoder writes all other fields canonically.
-        return fast_encode(bare) if plain else canonical_bytes(msgspec.to_builtins(bare))
+        return fast_encode(bare) if is_fast else canonical_bytes(msgspec.to_builtins(bare))
 
     @property
     def personal(self) -> Personal | None:
@@ -346,10 +351,6 @@ _ADVISORY = "Advisory mode: the decision is recorded and does not bind; the acti
 # A record keeps these fields of its decision as they are; others are redacted or sealed.
 _CHANGED = {"accepted", "requester", "scope", "unusable"}
 _SHARED = tuple(name for name in Decision.__struct_fields__ if name not in _CHANGED)
-
-
-def _is_plain(value: float | None) -> bool:
-    return value is None or value.__class__ is int or 1e-5 <= value < 2**53
 
 
 _OPEN = tuple(f for f in DecisionRecord.__struct_encode_fields__ if f != "sealed")

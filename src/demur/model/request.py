@@ -107,13 +107,13 @@ class Request:
     `facts` is a private copy and must not be changed.
     """
 
-    __slots__ = ("facts", "raw", "shape", "usual")
+    __slots__ = ("facts", "is_fast_canonical", "raw", "shape")
 
     def __init__(self, shape: RequestShape, canonical: CanonicalJson) -> None:
         self.shape = shape
         self.facts: dict[str, Any] = canonical.value
         self.raw = canonical.raw
-        self.usual = canonical.usual
+        self.is_fast_canonical = canonical.is_fast_canonical
 
     @property
     def action(self) -> Action:

@@ -113,10 +113,10 @@ def test_a_rule_fires_on_the_bad_twin_and_not_on_the_good_one(
 ) -> None:
     file = tmp_path / twins.file
     file.write_text(twins.bad, encoding="utf-8")
-    [usage] = lint_paths([file], core)
+    [misuse] = lint_paths([file], core)
 
-    assert (usage.path, usage.rule) == (str(file), twins.rule)
-    assert usage.severity is CODE_RULES[twins.rule].level
+    assert (misuse.path, misuse.rule) == (str(file), twins.rule)
+    assert misuse.severity is CODE_RULES[twins.rule].level
     file.write_text(twins.good, encoding="utf-8")
     assert lint_paths([file], core) == []
 
@@ -133,8 +133,8 @@ def plant(root: Path, *names: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def seen(usages: list[CodeMisuse], root: Path) -> list[str]:
-    return [Path(usage.path).relative_to(root).as_posix() for usage in usages]
+def seen(misuses: list[CodeMisuse], root: Path) -> list[str]:
+    return [Path(misuse.path).relative_to(root).as_posix() for misuse in misuses]
 
 
 def test_a_folder_is_walked_in_sorted_order_without_hidden_and_vendored_folders(
@@ -175,9 +175,9 @@ def test_the_result_is_sorted_by_path_line_and_column(tmp_path: Path, core: Regi
         "x: {reason_code: A_B, y: {reason_code: A_C}}\nreason_code: A_D"
     )
     (tmp_path / "a.py").write_text("reason_codes = ['A_C',\n 'A_B']\nx = 'REFUSED: A_A'\n")
-    usages = lint_paths([tmp_path / "b.yaml", tmp_path], core)
+    misuses = lint_paths([tmp_path / "b.yaml", tmp_path], core)
 
-    places = [(usage.path, usage.line, usage.column) for usage in usages]
+    places = [(misuse.path, misuse.line, misuse.column) for misuse in misuses]
     assert len(places) == 6
     assert places == sorted(places)
 
@@ -205,10 +205,10 @@ def test_a_link_that_leads_nowhere_is_unreadable_not_a_crash(
 ) -> None:
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere")
     (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
-    usages = lint_paths([tmp_path], core)
+    misuses = lint_paths([tmp_path], core)
 
-    assert [usage.rule for usage in usages] == ["unreadable", "unreadable"]
-    assert usages[0].message == "cannot read: no such file or directory"
+    assert [misuse.rule for misuse in misuses] == ["unreadable", "unreadable"]
+    assert misuses[0].message == "cannot read: no such file or directory"
 
 
 def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path, core: Registry) -> None:
@@ -268,17 +268,17 @@ SOURCES = st.one_of(
 
 
 @given(st.sampled_from(["a.py", "a.yaml", "a"]), SOURCES)
-def test_any_file_gives_usages_and_nothing_else(name: str, source: bytes) -> None:
-    """INVARIANT: whatever a file holds, linting it returns usages and raises nothing."""
-    usages = lint_source(name, source, CORE)
+def test_any_file_gives_misuses_and_nothing_else(name: str, source: bytes) -> None:
+    """INVARIANT: whatever a file holds, linting it returns misuses and raises nothing."""
+    misuses = lint_source(name, source, CORE)
 
-    for usage in usages:
-        assert isinstance(usage, CodeMisuse)
-        assert usage.path == name
-        assert min(usage.line, usage.column) >= 1
-        assert usage.severity is CODE_RULES[usage.rule].level
-        assert (usage.message + usage.help).isprintable()
-    assert usages == sorted(set(usages))
+    for misuse in misuses:
+        assert isinstance(misuse, CodeMisuse)
+        assert misuse.path == name
+        assert min(misuse.line, misuse.column) >= 1
+        assert misuse.severity is CODE_RULES[misuse.rule].level
+        assert (misuse.message + misuse.help).isprintable()
+    assert misuses == sorted(set(misuses))
 
 
 @pytest.mark.parametrize(
@@ -293,17 +293,17 @@ def test_any_file_gives_usages_and_nothing_else(name: str, source: bytes) -> Non
 )
 @pytest.mark.parametrize("name", ["a.py", "a.yaml"])
 def test_deep_and_circular_files_end(name: str, source: bytes, core: Registry) -> None:
-    assert {usage.rule for usage in lint_source(name, source, core)} <= {"unreadable"}
+    assert {misuse.rule for misuse in lint_source(name, source, core)} <= {"unreadable"}
 
 
-def run_of(*usages: CodeMisuse) -> dict[str, Any]:
-    log = json.loads(json.dumps(lint_to_sarif(usages)))
+def run_of(*misuses: CodeMisuse) -> dict[str, Any]:
+    log = json.loads(json.dumps(lint_to_sarif(misuses)))
     assert log["version"] == "2.1.0"
     [run] = log["runs"]
     return cast("dict[str, Any]", run)
 
 
-def usage(path: str, rule: str = "broad-code") -> CodeMisuse:
+def misuse(path: str, rule: str = "broad-code") -> CodeMisuse:
     return CodeMisuse(path, 3, 7, rule, LintLevel.WARNING, "a problem", "a help")
 
 
@@ -320,7 +320,7 @@ def test_every_rule_is_listed_with_its_description_and_level() -> None:
 
 
 def test_a_usage_is_a_result_that_points_to_its_rule_and_place() -> None:
-    run = run_of(usage("src/a.py"))
+    run = run_of(misuse("src/a.py"))
 
     [result] = run["results"]
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
@@ -344,7 +344,7 @@ def test_a_path_becomes_a_valid_uri(tmp_path: Path) -> None:
     names = ["a b/ü.py", "x:y.py", "bad\udcff.py", str(tmp_path / "a b.py")]
     uris = [
         result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
-        for result in run_of(*map(usage, names))["results"]
+        for result in run_of(*map(misuse, names))["results"]
     ]
 
     assert uris[:3] == ["a%20b/%C3%BC.py", "x%3Ay.py", "bad%FF.py"]

@@ -11,7 +11,7 @@ IMPORTS = "import demur\nfrom demur import *\n"
 def found(source: str) -> list[tuple[str, PlaceCertainty, bool]]:
     nodes = list(ast.walk(ast.parse(IMPORTS + source)))
     return [
-        (ast.unparse(node), place.trust, place.emits)
+        (ast.unparse(node), place.certainty, place.emits)
         for node, place in code_places(nodes, DemurImports(nodes))
     ]
 

@@ -183,7 +183,7 @@ def test_rules_are_described_in_sentences_under_stable_names() -> None:
 
 def test_shown_text_is_short_and_printable() -> None:
     assert quote_text("a\nb\ud800") == r"`a\nb\ud800`"
-    assert quote_text("x" * 61) == f"`{'x' * 57}...`"
+    assert quote_text("x" * 61) == f"`{'x' * 59}…`"
     assert quote_text("x" * 60) == f"`{'x' * 60}`"
 
 

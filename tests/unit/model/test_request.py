@@ -21,7 +21,7 @@ def test_an_action_is_all_it_takes() -> None:
     assert request.requester is None
     assert request.pin is None
     assert request.raw == canonical_bytes(LEAST)
-    assert request.usual
+    assert request.is_fast_canonical
 
 
 def test_the_parts_that_demur_reads_are_typed() -> None:
@@ -144,7 +144,7 @@ def test_a_large_request_within_the_limit_is_read() -> None:
 def test_a_value_that_the_fast_encoder_spells_differently_is_marked(value: Any) -> None:
     request = read_request(refund(evidence={"x": value}))
 
-    assert not request.usual
+    assert not request.is_fast_canonical
     assert request.raw == canonical_bytes(request.facts)
 
 

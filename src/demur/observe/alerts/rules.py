@@ -111,8 +111,8 @@ _UNIT_NAMES = {"m": "minute", "h": "hour", "d": "day"}
 MAX_PERIOD = timedelta(days=366)
 
 
-def parse_period(text: object) -> timedelta | None:
-    """Return the period that a text names, or None if it is not a period."""
+def parse_rule_period(text: object) -> timedelta | None:
+    """Return a period like `5m`, `8h` or `7d`, up to 366 days; None for anything else."""
     if not isinstance(text, str) or text[-1:] not in _UNIT_SECONDS:
         return None
     number = text[:-1]
@@ -276,7 +276,7 @@ def _read_period(rule: SourceItem, key: str, *, needed: bool = False) -> timedel
     item = rule.require_item(key, "like 5m, 1h or 7d") if needed else rule.get(key)
     if item is None:
         return _NO_PERIOD
-    period = parse_period(item.value)
+    period = parse_rule_period(item.value)
     if period is None:
         item.report(f"`{item.plain_value}` is not a period", "like 5m, 1h or 7d, at most 366d")
     return period or _NO_PERIOD

@@ -22,7 +22,7 @@ from demur.audit.report import (
     summarize_grants,
 )
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
-from demur.errors import DemurError, InputError
+from demur.errors import DemurError, InputError, shorten
 from demur.model.decision import Outcome
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord, Personal
@@ -30,7 +30,7 @@ from demur.respond.case import Audience
 from demur.respond.graceful import compose, view
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.frame import render_page
-from demur.service.dashboard.rendering import encode_segment, shorten
+from demur.service.dashboard.rendering import encode_segment
 from demur.service.record_search import find_newest, require_record
 from demur.service.routes.decisions import filter_from_query, is_page_start
 from demur.source.item import closest_name

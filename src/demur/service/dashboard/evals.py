@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from demur.errors import shorten
 from demur.evals.curve import curve_svg, make_point
 from demur.evals.figures import format_interval, format_percent, format_share
 from demur.evals.rates import Rate, ThresholdCheck
@@ -15,7 +16,6 @@ from demur.evals.report import EvalReport, RateGroup, ReportExample
 from demur.evals.report_text import VERDICTS, describe_check, describe_verdict
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.frame import render_page
-from demur.service.dashboard.rendering import shorten
 from demur.service.dashboard.runs import (
     BrokenRun,
     RunListing,

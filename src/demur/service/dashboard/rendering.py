@@ -154,11 +154,6 @@ def reveal_hidden(value: object) -> str:
     )
 
 
-def shorten(text: str, max_length: int) -> str:
-    """Return a text that ends in an ellipsis if it is too long."""
-    return text if len(text) <= max_length else f"{text[:max_length]}\N{HORIZONTAL ELLIPSIS}"
-
-
 def format_json(value: Any) -> str:
     """Return a value as indented JSON, with hidden characters spelled out."""
     raw = msgspec.json.encode(value, order="sorted")

@@ -18,7 +18,7 @@ from demur.observe.alerts.rules import (
     describe_period,
     format_period,
     load_rules,
-    parse_period,
+    parse_rule_period,
     parse_rules,
 )
 
@@ -42,7 +42,7 @@ def test_every_digit_of_a_threshold_is_written(number: float, text: str) -> None
     ],
 )
 def test_a_period_is_read_and_written_alike(text: str, period: timedelta, words: str) -> None:
-    assert parse_period(text) == period
+    assert parse_rule_period(text) == period
     assert format_period(period) == text
     assert describe_period(period) == words
 
@@ -54,7 +54,7 @@ def test_a_period_is_written_in_its_largest_unit() -> None:
 
 @pytest.mark.parametrize("text", ["", "h", "1", "0m", "-1h", "1.5h", "1w", "367d", "²h", 5, None])
 def test_a_malformed_period_is_none(text: object) -> None:
-    assert parse_period(text) is None
+    assert parse_rule_period(text) is None
 
 
 HEAD = "schema_version: alert_rules.v1\nrules:\n"

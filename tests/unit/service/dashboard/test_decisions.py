@@ -319,7 +319,7 @@ def test_a_row_is_short_and_survives_what_was_erased_or_spoiled() -> None:
     erased = msgspec.structs.replace(record, sealed=None)
     spoiled = msgspec.structs.replace(record, sealed=b"{")
 
-    assert len(decision_row(record).intent) == 161
+    assert len(decision_row(record).intent) == 160
     assert decision_row(record, with_tenant=True).tenant == "acme"
     assert decision_row(record).tenant == ""
     assert decision_row(record).who == "agent:billing"
