@@ -17,6 +17,7 @@ _FINDING_OPERATORS = {
     "findings.count": {Operator.GT, Operator.GTE},
 }
 _ALWAYS = All(())
+SIGNAL_ROOT = "signals."
 
 
 def iter_comparisons(condition: Condition) -> Iterator[Compare]:
@@ -42,6 +43,18 @@ def absent_paths(condition: Condition, *, negated: bool = False) -> Iterator[str
         case _:
             for part in condition.parts:
                 yield from absent_paths(part, negated=negated)
+
+
+def signal_paths(condition: Condition) -> frozenset[str]:
+    """Return the signals that a condition reads."""
+    paths = (compare.path for compare in iter_comparisons(condition))
+    return frozenset(path for path in paths if path.startswith(SIGNAL_ROOT))
+
+
+def absent_signals(condition: Condition) -> tuple[str, ...]:
+    """Return the signals that a condition requires to be missing."""
+    found = (path for path in absent_paths(condition) if path.startswith(SIGNAL_ROOT))
+    return tuple(dict.fromkeys(found))
 
 
 def reads_findings(condition: Condition) -> bool:

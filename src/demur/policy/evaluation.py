@@ -15,7 +15,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, RefusalClass, Verdict, strictest_verdict
 from demur.model.finding import Action, Finding
 from demur.policy.codegen import RuleFunction, write_rule_function
-from demur.policy.conditions import iter_comparisons
+from demur.policy.conditions import iter_comparisons, signal_paths
 from demur.policy.facts import (
     INVALID,
     MISSING,
@@ -27,7 +27,7 @@ from demur.policy.facts import (
 )
 from demur.policy.missing import InvalidFact, RequestGaps, depends_on_facts
 from demur.policy.policy import All, Compare, Condition, Operator, Policy, PolicyRule, RuleOutcome
-from demur.policy.signals import MissingSignal, SignalGaps, signal_paths
+from demur.policy.signals import MissingSignal, SignalGaps
 
 
 class FoundCode(NamedTuple):

@@ -8,7 +8,7 @@ match where its field is left out, unless a requirement asks for the field.
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from demur.policy.conditions import iter_comparisons
+from demur.policy.conditions import SIGNAL_ROOT, iter_comparisons
 from demur.policy.facts import FALSE, TRUE, compile_comparison, scalar_kind
 from demur.policy.policy import (
     All,
@@ -160,8 +160,6 @@ def _combine_truths(states: Iterable[bool | None], *, settles: bool) -> bool | N
 
 
 _ALWAYS_THERE = frozenset({"action.type", "findings.codes", "findings.count", "findings.surfaces"})
-# A rule that needs a missing signal is not passed: the request is not judged.
-_SIGNALS = "signals."
 _AMOUNT, _CURRENCY = "action.amount.value", "action.amount.currency"
 # An amount in dollars is missing only if both halves are, and unusable if one is.
 _ASKED_BY = {
@@ -206,10 +204,11 @@ def find_gaps(rule: PolicyRule, required: Sequence[_Parts]) -> Mapping[str, bool
         if any(_asks_for(parts, path, own, asked) for parts in required)
     }:
         asked |= found
+    # A rule that needs a missing signal is not passed: the request is not judged.
     return {
         path: negated
         for path, negated in exposed.items()
-        if path not in asked and not path.startswith(_SIGNALS)
+        if path not in asked and not path.startswith(SIGNAL_ROOT)
     }
 
 

@@ -11,7 +11,12 @@ from demur.codes.loading import check_pin, default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Effect, Obligation, RefusalClass, Verdict
 from demur.errors import InputError, PolicyError
-from demur.policy.conditions import ConditionReader, absent_paths, reads_findings
+from demur.policy.conditions import (
+    ConditionReader,
+    absent_paths,
+    absent_signals,
+    reads_findings,
+)
 from demur.policy.policy import (
     Condition,
     Mode,
@@ -21,7 +26,6 @@ from demur.policy.policy import (
     ShadowedCode,
     Stage,
 )
-from demur.policy.signals import absent_signals
 from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
 from demur.source.schema import JsonSchema, load_schema

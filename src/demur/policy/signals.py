@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from demur.codes.vocabulary import Verdict
-from demur.policy.conditions import absent_paths, iter_comparisons
+from demur.policy.conditions import SIGNAL_ROOT, absent_signals, signal_paths
 from demur.policy.facts import (
     FALSE,
     INVALID,
@@ -25,7 +25,6 @@ from demur.policy.facts import (
 )
 from demur.policy.policy import All, Compare, Condition, Not, Operator, Policy, PolicyRule
 
-_ROOT = "signals."
 _PRESENCE = {Operator.EXISTS, Operator.MISSING}
 _NEGATED = {FALSE: TRUE, TRUE: FALSE}
 # Of several alternatives, the last one in this order decides.
@@ -37,18 +36,6 @@ class MissingSignal(NamedTuple):
 
     rule_id: str
     path: str
-
-
-def signal_paths(condition: Condition) -> frozenset[str]:
-    """Return the signals that a condition reads."""
-    paths = (compare.path for compare in iter_comparisons(condition))
-    return frozenset(path for path in paths if path.startswith(_ROOT))
-
-
-def absent_signals(condition: Condition) -> tuple[str, ...]:
-    """Return the signals that a condition requires to be missing."""
-    found = (path for path in absent_paths(condition) if path.startswith(_ROOT))
-    return tuple(dict.fromkeys(found))
 
 
 class SignalGaps:
@@ -104,7 +91,7 @@ class SignalGaps:
     def _compare(self, compare: Compare, facts: Mapping[str, Any]) -> "_OpenState":
         path, is_amount = compare.path, compare.path == "amount_usd"
         fact = amount_in_usd(facts, self._rates) if is_amount else fetch_fact(facts, path)
-        if fact is MISSING and path.startswith(_ROOT) and compare.operator not in _PRESENCE:
+        if fact is MISSING and path.startswith(SIGNAL_ROOT) and compare.operator not in _PRESENCE:
             return _OpenState(frozenset({TRUE, FALSE}), {path: frozenset({(TRUE, FALSE)})})
         return _OpenState(frozenset({compile_comparison(compare)(fact)}), {})
 
