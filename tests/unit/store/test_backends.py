@@ -12,6 +12,7 @@ from support.store_records import decision_id, make_record, moment
 
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.model.finding import Finding
+from demur.model.record import Amount
 from demur.store.backend import RecordFilter, StorageError, UnavailableError
 from demur.store.postgres import open_postgres
 from demur.store.rows import (
@@ -254,6 +255,17 @@ def test_a_scan_of_many_pages_misses_nothing(
     assert [one.seq for one in backend.read_chain("acme", 1, None)] == list(range(1, 1101))
     assert [one.seq for one in backend.read_chain("acme", 499, 1002)] == list(range(499, 1003))
     assert len(list(backend.read_linked("acme", 2, None))) == 1099
+
+
+def test_a_scan_finds_amounts(backend: Backend) -> None:
+    amounts = (Amount(value=20, currency="USD"), Amount(value=0, currency="EUR"), None)
+    store_batch(backend, [row(1), *(row(n, amount=one) for n, one in enumerate(amounts, 2))])
+
+    assert found(backend, min_amount=20.0) == [1, 2]
+    assert found(backend, max_amount=20.5) == [2, 3]
+    assert found(backend, min_amount=0.0) == [1, 2, 3]
+    assert found(backend, max_amount=0.0, currency="EUR") == [3]
+    assert found(backend, min_amount=1.0, currency="EUR") == []
 
 
 def test_a_scan_finds_what_each_part_of_a_filter_asks(backend: Backend) -> None:
