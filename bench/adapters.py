@@ -76,7 +76,7 @@ def lookup(order_id: str) -> str:
 
 def python(by: TimedEnforcer) -> Pair:
     """Return a guarded function, scanned results included."""
-    held = guarded(by, action="lookup", check_result=True)(lookup)
+    held = guarded(by, action="lookup", check_return=True)(lookup)
 
     async def bare() -> str:
         return lookup("A-1")

@@ -52,7 +52,7 @@ def use_tools(gate: Gate) -> None:
     def clean_up(folder: str, *, constraints: tuple[str, ...] = ()) -> str:
         return f"cleaned {folder} within {constraints}"
 
-    @guarded(gate, check_result=True, on_refusal=lambda result: result.model_message)
+    @guarded(gate, check_return=True, on_refusal=lambda result: result.model_message)
     async def read_page(address: str) -> str:
         return f"{address}: {PAGE}"
 

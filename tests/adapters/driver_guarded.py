@@ -49,7 +49,7 @@ class GuardedDriver:
         return ScenarioResult(refusal, model_input="\n".join(heard))
 
     def _function(self, name: str, enforcer: Enforcer, tools: ScenarioTools) -> Callable[..., str]:
-        guard = guarded(enforcer, action=name, run="run-1", check_result=True)
+        guard = guarded(enforcer, action=name, run="run-1", check_return=True)
 
         @guard
         def tool(**arguments: Any) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from demur.cli.main import Arguments, UsageError
 from demur.cli.options import STANDARD_INPUT, hint_terminal
 from demur.cli.terminal import Paint, format_table
-from demur.detect.detector import RefusalKind, RefusalSignal, detect_refusal
+from demur.detect.detector import RefusalDetection, RefusalKind, detect_refusal
 from demur.errors import InputError, one_line
 
 __all__ = ["configure_detect", "run_detect"]
@@ -26,10 +26,10 @@ _MAX_SHOWN_BAD = 20
 
 
 class JudgedAnswer(NamedTuple):
-    """A line of the input: its place, and its signal or its problem."""
+    """A line of the input: its place, and its detection or its problem."""
 
     where: str
-    signal: RefusalSignal | None
+    detection: RefusalDetection | None
     problem: str = ""
 
 
@@ -56,13 +56,13 @@ def configure_detect(add: Arguments) -> None:
 
 
 def run_detect(args: Namespace) -> int:
-    """Print each answer's signal, or the counts."""
+    """Print each answer's detection, or the counts."""
     counts = _AnswerCounts()
     for name in args.files:
         for judged in _judge_file(name, args.response_field, args.prompt_field):
             counts.add(judged)
-            if args.each and judged.signal is not None:
-                row = {"where": judged.where, **msgspec.to_builtins(judged.signal)}
+            if args.each and judged.detection is not None:
+                row = {"where": judged.where, **msgspec.to_builtins(judged.detection)}
                 print(json.dumps(row, ensure_ascii=False))
     if args.json:
         print(json.dumps(counts.as_json(), indent=2, ensure_ascii=False))
@@ -95,18 +95,18 @@ class _AnswerCounts:
 
     def add(self, judged: JudgedAnswer) -> None:
         """Count one line."""
-        signal = judged.signal
-        if signal is None:
+        detection = judged.detection
+        if detection is None:
             self.bad_count += 1
             if len(self.bad) < _MAX_SHOWN_BAD:
                 self.bad.append(judged)
             return
-        self.kinds[str(signal.kind)] += 1
-        self.bases[str(signal.basis)] += 1
-        self.languages[signal.language or "unknown"] += 1
-        self.truncated += signal.truncated
-        if signal.code is not None:
-            self.codes[signal.code] += 1
+        self.kinds[str(detection.kind)] += 1
+        self.bases[str(detection.basis)] += 1
+        self.languages[detection.language or "unknown"] += 1
+        self.truncated += detection.truncated
+        if detection.code is not None:
+            self.codes[detection.code] += 1
 
     def exceeds(self, kind: str, percent: float) -> bool:
         """Return whether more than `percent` of the answers are of this kind."""

@@ -6,8 +6,8 @@ from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
     from demur.detect.detector import (
+        RefusalDetection,
         RefusalKind,
-        RefusalSignal,
         RefusalSpan,
         detect_batch,
         detect_many,
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "RefusalDetection",
     "RefusalKind",
-    "RefusalSignal",
     "RefusalSpan",
     "detect_batch",
     "detect_many",
@@ -27,7 +27,8 @@ __all__ = [
 
 _HOMES = {
     "demur.detect.detector": (
-        "RefusalKind RefusalSignal RefusalSpan detect_batch detect_many detect_refusal to_refusal"
+        "RefusalDetection RefusalKind RefusalSpan "
+        "detect_batch detect_many detect_refusal to_refusal"
     ),
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

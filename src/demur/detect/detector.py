@@ -52,7 +52,7 @@ class RefusalKind(StrEnum):
 
 
 class DetectionBasis(StrEnum):
-    """The basis of a signal."""
+    """The basis of a detection."""
 
     TYPED = "typed"  # a refusal line with a registered code
     PROSE = "prose"  # the words, weighed
@@ -67,7 +67,7 @@ class RefusalSpan(msgspec.Struct, frozen=True, kw_only=True):
     end: int
 
 
-class RefusalSignal(msgspec.Struct, frozen=True, kw_only=True):
+class RefusalDetection(msgspec.Struct, frozen=True, kw_only=True):
     """A judgement on one answer. `code` says why something was declined, `kind` how much.
 
     `confidence` is that of the kind; `truncated` says that only head and tail were read.
@@ -88,30 +88,30 @@ class RefusalSignal(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind is not RefusalKind.NONE
 
 
-def to_refusal(signal: RefusalSignal) -> Refusal | None:
-    """Return the refusal that a signal stands for, or None if nothing was refused.
+def to_refusal(detection: RefusalDetection) -> Refusal | None:
+    """Return the refusal that a detection stands for, or None if nothing was refused.
 
     For prose it copies no words of the answer: the spans say where they stand. For a typed line,
     `detail` is the text of that line.
 
     Raises:
-        UnknownCodeError: The signal carries a code that the registry in force does not know.
+        UnknownCodeError: The detection carries a code that the registry in force does not know.
     """
-    if signal.code is None:
+    if detection.code is None:
         return None
-    line = signal.basis is DetectionBasis.TYPED
+    line = detection.basis is DetectionBasis.TYPED
     return Refusal.from_code(
-        signal.code,
-        signal.detail,
+        detection.code,
+        detection.detail,
         evidence={
-            "kind": signal.kind,
-            "basis": signal.basis,
-            "language": signal.language,
-            "truncated": signal.truncated,
-            "spans": [[span.start, span.end] for span in signal.spans],
+            "kind": detection.kind,
+            "basis": detection.basis,
+            "language": detection.language,
+            "truncated": detection.truncated,
+            "spans": [[span.start, span.end] for span in detection.spans],
         },
         surface=Surface.MODEL,
-        source=RefusalSource(name=SIGNAL_SOURCE, confidence=None if line else signal.confidence),
+        source=RefusalSource(name=SIGNAL_SOURCE, confidence=None if line else detection.confidence),
     )
 
 
@@ -140,7 +140,7 @@ _MAX_SPANS = 8
 _ACTS_BY_PLAINNESS = (DECLINE, act_bits("cannot"), act_bits("regret rebuke"), -1)
 
 
-def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
+def detect_refusal(response: str, prompt: str | None = None) -> RefusalDetection:
     """Return whether `response` refuses, in full or in part. No string raises.
 
     The prompt, where known, helps to read the answer: one that turns the words of the request
@@ -153,7 +153,7 @@ def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
     truncated = len(response) > ANSWER_HEAD + ANSWER_TAIL
     line = find_typed_line(response) if REFUSAL_MARK in response else None
     if line is not None:
-        return RefusalSignal(
+        return RefusalDetection(
             kind=RefusalKind.FULL,
             confidence=1.0,
             basis=DetectionBasis.TYPED,
@@ -165,7 +165,7 @@ def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
     analysis = analyze_answer(response)
     if not analysis.acts:
         empty = DetectionBasis.PROSE if response.strip() else DetectionBasis.EMPTY
-        return RefusalSignal(
+        return RefusalDetection(
             kind=RefusalKind.NONE,
             confidence=1.0,
             basis=DetectionBasis.CODE if analysis.answer.code else empty,
@@ -176,8 +176,8 @@ def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
 
 def detect_many(
     responses: Iterable[str], prompts: Iterable[str | None] | None = None
-) -> Iterator[RefusalSignal]:
-    """Yield the signal of each response, in order; prompts, if given, belong to them in order.
+) -> Iterator[RefusalDetection]:
+    """Yield the detection of each response, in order; prompts, if given, belong to them in order.
 
     Raises:
         ValueError: There are not as many prompts as responses.
@@ -189,7 +189,7 @@ def detect_many(
             yield detect_refusal(response, prompt)
 
 
-def _judge_answer(analysis: AnswerAnalysis, chance: float, prompt: str | None) -> RefusalSignal:
+def _judge_answer(analysis: AnswerAnalysis, chance: float, prompt: str | None) -> RefusalDetection:
     # INVARIANT: a judgement on words alone never carries a code of the class HARD_BLOCK.
     if chance >= REFUSAL_THRESHOLD:
         kind, confidence, code = RefusalKind.FULL, chance, ReasonCode.MODEL_DECLINED
@@ -201,7 +201,7 @@ def _judge_answer(analysis: AnswerAnalysis, chance: float, prompt: str | None) -
     else:
         kind, confidence, code, spans = RefusalKind.NONE, 1 - chance, None, ()
     words = " ".join(one.words for one in analysis.answer.sentences[:6])
-    return RefusalSignal(
+    return RefusalDetection(
         kind=kind,
         confidence=round(confidence, 4),
         spans=spans,
@@ -232,11 +232,11 @@ def detect_batch(
     """Return what was detected as columns, with one row for each row of `batch`.
 
     They are `kind`, `confidence`, `code`, `language`, `basis` and `truncated`. A response that is
-    null stays null in each column. `prompt` names the column of prompts.
+    null stays null in each column. `prompt` names the column of prompts; a prompt that is not text
+    is ignored.
 
     Raises:
-        InputError: The batch has no such column, or the response column holds something else than
-            text. A prompt that is not text is ignored.
+        InputError: The batch has no such column, or a response is something else than text.
     """
     responses = _read_column(batch, response)
     prompts = _read_column(batch, prompt) if prompt is not None else [None] * len(responses)
@@ -255,7 +255,7 @@ def _read_column(batch: Any, name: str) -> list[Any]:
         raise InputError(f"the batch has no column `{name}`") from error
 
 
-def _detect_row(response: Any, prompt: Any, name: str) -> RefusalSignal:
+def _detect_row(response: Any, prompt: Any, name: str) -> RefusalDetection:
     if not isinstance(response, str):
         raise InputError(f"the column `{name}` holds `{type(response).__name__}`, not text")
     return detect_refusal(response, prompt if isinstance(prompt, str) else None)

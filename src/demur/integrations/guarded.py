@@ -73,7 +73,7 @@ def guarded(
     *,
     action: str | Callable[[Arguments], str] | None = None,
     currency: str | None = None,
-    check_result: bool | Callable[[Any], Any] = False,
+    check_return: bool | Callable[[Any], Any] = False,
     on_refusal: OnRefusal = "raise",
     **options: Unpack[CallOptions],
 ) -> Callable[[_Function], _Function]:
@@ -81,8 +81,8 @@ def guarded(
 
     `action` names the action; the default is the function's name. The request consists of the
     call and its arguments. An argument `amount` is the amount of the action, in the currency of
-    an argument `currency` or of the option. With `check_result`, the enforcer also checks the
-    returned value, or what a function `check_result` makes of it. `options` are those of
+    an argument `currency` or of the option. With `check_return`, the enforcer also checks the
+    returned value, or what a function `check_return` makes of it. `options` are those of
     `CallOptions`: `request`, `subject`, `tenant`, `run`, `grants` and `accepted`. Options that
     are functions get the arguments by name, `self` included; if one raises, the call is refused.
 
@@ -104,7 +104,7 @@ def guarded(
         name = _function_name(function) if action is None else action
         parameters = FunctionParameters.from_function(function)
         guard = _FunctionGuard(
-            function, parameters, settings, name, defaults, check_result, on_refusal
+            function, parameters, settings, name, defaults, check_return, on_refusal
         )
         return cast("_Function", guard.wrap())
 
@@ -233,7 +233,7 @@ class _PreparedCall(NamedTuple):
             self.action, self.arguments, self.context, **self.keywords
         )
 
-    def check_result(self, value: Any) -> Steps[CheckResult]:
+    def check_return_value(self, value: Any) -> Steps[CheckResult]:
         """Check the result of the call."""
         return self.enforcer.tool_result_steps(
             self.action, value, self.context, arguments=self.arguments, **self.keywords
@@ -326,7 +326,7 @@ class _FunctionGuard(NamedTuple):
     settings: _CallSettings
     action: str | Callable[[Arguments], str]
     defaults: Arguments
-    check_result: bool | Callable[[Any], Any]
+    check_return: bool | Callable[[Any], Any]
     on_refusal: OnRefusal
 
     def wrap(self) -> Callable[..., Any]:
@@ -387,10 +387,10 @@ class _FunctionGuard(NamedTuple):
 
     def _check_value(self, call: _PreparedCall, value: Any) -> Steps[CheckResult | None]:
         """Check the returned value; None if it is allowed or not to be checked."""
-        if not self.check_result:
+        if not self.check_return:
             return None
-        readable = self.check_result(value) if callable(self.check_result) else value
-        result = yield from call.check_result(to_json_value(readable, opaque=_reject_opaque))
+        readable = self.check_return(value) if callable(self.check_return) else value
+        result = yield from call.check_return_value(to_json_value(readable, opaque=_reject_opaque))
         return None if result.allowed else result
 
     def _handle_refusal(self, result: CheckResult) -> Any:
@@ -407,8 +407,8 @@ class _FunctionGuard(NamedTuple):
 
 def _reject_opaque(value: Any) -> str:
     problem = f"a `{type(value).__name__}` cannot be checked"
-    help_text = "pass a function as `check_result=` that returns a text or JSON"
-    raise InputError(problem, where="check_result", help=help_text)
+    help_text = "pass a function as `check_return=` that returns a text or JSON"
+    raise InputError(problem, where="check_return", help=help_text)
 
 
 def _check_function(function: Any, on_refusal: OnRefusal) -> None:

@@ -172,11 +172,11 @@ def warned(gate: Gate) -> Enforcer:
 def test_grants_and_constraints_of_a_call_hold_for_its_result(
     action: str, amount: int, settings: Any, gate: Gate
 ) -> None:
-    @guarded(warned(gate), action=action, currency="USD", check_result=True, **settings)
+    @guarded(warned(gate), action=action, currency="USD", check_return=True, **settings)
     def act(ticket_id: str, amount: int) -> str:
         return f"{ticket_id} {amount}"
 
-    @guarded(warned(gate), action=action, currency="USD", check_result=True, **settings)
+    @guarded(warned(gate), action=action, currency="USD", check_return=True, **settings)
     async def aact(ticket_id: str, amount: int) -> str:
         return f"{ticket_id} {amount}"
 
@@ -208,7 +208,7 @@ def test_the_request_is_built_once_for_a_call_and_its_result(gate: Gate) -> None
         made.append(arguments)
         return {}
 
-    @guarded(warned(gate), check_result=True, request=known)
+    @guarded(warned(gate), check_return=True, request=known)
     def read(page: str) -> str:
         return page
 
@@ -462,7 +462,7 @@ def test_each_thread_and_task_has_its_own_check_result(gate: Gate) -> None:
 
 
 def test_a_result_is_checked(gate: Gate) -> None:
-    @guarded(gate, check_result=True, on_refusal="return")
+    @guarded(gate, check_return=True, on_refusal="return")
     def read(page: str) -> dict[str, str]:
         return {"text": page}
 
@@ -472,7 +472,7 @@ def test_a_result_is_checked(gate: Gate) -> None:
 
 
 def test_an_awaited_result_is_checked(gate: Gate) -> None:
-    @guarded(gate, check_result=True)
+    @guarded(gate, check_return=True)
     async def read(page: str) -> bytes:
         return page.encode()
 
@@ -490,9 +490,9 @@ def test_a_result_that_cannot_be_checked_is_not_returned(gate: Gate) -> None:
         return Page(object(), INJECTION)
 
     with pytest.raises(InputError, match="`object` cannot be checked"):
-        guarded(gate, check_result=True)(read)()
+        guarded(gate, check_return=True)(read)()
     with pytest.raises(Refused, match="CONTEXT_INJECTION"):
-        guarded(gate, check_result=attrgetter("text"))(read)()
+        guarded(gate, check_return=attrgetter("text"))(read)()
 
 
 def test_a_loop_is_detected_across_functions_of_one_gate(gate: Gate) -> None:
@@ -508,7 +508,7 @@ def test_a_loop_is_detected_across_functions_of_one_gate(gate: Gate) -> None:
 def test_polling_is_not_a_loop_where_results_are_checked(gate: Gate) -> None:
     percent = iter(range(30))
 
-    @guarded(gate, action="read", run="r1", check_result=True)
+    @guarded(gate, action="read", run="r1", check_return=True)
     def status() -> str:
         return f"{next(percent)} % done"
 
@@ -616,7 +616,7 @@ def test_a_way_to_refuse_may_be_awaited(way: Any, gate: Gate) -> None:
     async def cleanup() -> str:
         pytest.fail("it ran")
 
-    @guarded(gate, on_refusal=way, check_result=True)
+    @guarded(gate, on_refusal=way, check_return=True)
     async def read(page: str) -> str:
         return page
 

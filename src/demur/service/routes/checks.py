@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from demur.codes.vocabulary import Surface
-from demur.detect.detector import RefusalSignal, detect_refusal
+from demur.detect.detector import RefusalDetection, detect_refusal
 from demur.enforce.enforcer import build_enforcer
 from demur.guards.builtin import BUILTIN, RULE_FIELDS
 from demur.model.finding import Finding
@@ -155,10 +155,10 @@ class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     "detect",
     Role.DECIDE,
     takes=Detect,
-    gives=RefusalSignal,
+    gives=RefusalDetection,
     example={"response": "I'm sorry, but I can't help with that."},
 )
-def detect_prose(call: ApiCall) -> RefusalSignal:
+def detect_prose(call: ApiCall) -> RefusalDetection:
     """Detect whether an answer in plain prose refuses."""
     body = call.decode_body(Detect)
     return detect_refusal(body.response, body.prompt)
