@@ -45,7 +45,7 @@ _FILE_NOTES = {
     CONFIG_NAME: "the settings",
     "policy.yaml": "the rules of a small support desk, to adapt",
     "policy.test.yaml": "test cases for the rules",
-    "samples": "requests to try: allowed, escalated, denied, unjudged",
+    "samples": "requests to try, with four outcomes",
 }
 _NEXT_STEPS = (
     ("demur decide samples/small-refund.json", "decide a request"),
