@@ -113,8 +113,9 @@ def test_every_surface_gives_the_advice_of_the_record(
     assert result.model_message == f"{result.line}\n{step.sentence}"
     assert refusal.evidence.get("constraints", []) == list(record.constraints)
     assert set(record.missing) <= set(refusal.evidence.get("missing", []))
-    for name in record.constraints if record.next_step is Advice.ACCEPT_CONSTRAINTS else ():
-        assert name in result.user_text or not name.isprintable() or result.is_hard
+    words = compose(record)
+    for name in (*words.constraints, *words.missing):
+        assert name in result.user_text
     hook = Hook("PreToolUse", {"tool_name": "Bash"})
     told = hook_output(hook, result, HookStyle(ask=ask))["hookSpecificOutput"]
     asked = told["permissionDecision"] == "ask"
