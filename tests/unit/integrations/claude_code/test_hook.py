@@ -620,3 +620,26 @@ def test_commands_that_the_core_checks_are_not_checked_twice(name: Any, argument
 
 def test_commands_that_the_core_does_not_recognise_are_listed() -> None:
     assert list_unknown_commands("start", {"command": "ls", "cmd": 3}) == ["ls"]
+
+
+@pytest.mark.parametrize(
+    ("command", "ask", "decision", "ends", "words"),
+    [
+        ("rm -rf /", True, "deny", True, "Do not send it again"),
+        ("rm -rf ~", False, "deny", True, "Do not send it again"),
+        ("rm -rf /srv/data", False, "deny", False, "Have it approved"),
+        ("rm -rf /srv/data", True, "ask", False, "someone who may decide it agrees"),
+        ("cat key.txt", True, None, False, ""),
+    ],
+)
+def test_a_deletion_that_can_be_approved_is_asked_about_and_no_other(
+    command: str, ask: bool, decision: str | None, ends: bool, words: str
+) -> None:
+    call = hook(tool_name="Bash", tool_input={"command": command})
+    output = drive(judge_steps(call, Enforcer(), HookStyle(ask=ask)))
+    told = output.get("hookSpecificOutput", {})
+
+    assert told.get("permissionDecision") == decision
+    assert (output.get("continue") is False) is ends
+    assert words in told.get("permissionDecisionReason", "")
+    assert "ccept" not in told.get("permissionDecisionReason", "")
