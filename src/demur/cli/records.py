@@ -93,8 +93,10 @@ def _describe_details(record: DecisionRecord) -> Iterator[tuple[str, str]]:
     if record.reason_codes:
         yield "code", ", ".join(record.reason_codes)
     cause = find_cause(record)
-    if not cause.is_rule:
-        yield "by", str(cause)
+    # The lines on lifted codes say what made such a decision an ALLOW.
+    lifted_allow = record.resolved_codes and record.verdict is Verdict.ALLOW
+    if not cause.is_rule and not lifted_allow:
+        yield "by", str(cause).removeprefix("by ")
     if record.matched_rules:
         yield "rule", describe_rules(record)
     if record.shadow_rules:
