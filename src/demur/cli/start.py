@@ -179,9 +179,7 @@ def _make_store(folder: Path) -> bool:
     return new
 
 
-def _print_folder(
-    folder: Path, notes: Mapping[str, str], after: Iterable[tuple[str, str]]
-) -> None:
+def _print_folder(folder: Path, notes: Mapping[str, str], after: Iterable[tuple[str, str]]) -> None:
     paint, here = Paint(), folder == Path()
     print(paint("made here:" if here else f"made in {folder}:", "bold"))
     space = max(map(len, notes))
