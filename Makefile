@@ -15,7 +15,7 @@ dev: $(RUN) ## set up what running demur takes, and serve the dashboard with a s
 demo: $(RUN) ## set up what running demur takes, and show a short tour in the terminal
 	@$(PY) -m demur demo
 
-test: format lint types layers generated tests ## everything CI runs, fastest first
+test: format lint types layers generated tests ## format, lint, types, layers, generated files and tests, fastest first
 
 test-slow: $(READY) ## the long fault, fuzz and load runs, and property tests with all their examples
 	@HYPOTHESIS_PROFILE=full $(PY) -m pytest -m slow -n 0
@@ -49,7 +49,7 @@ generate: $(READY) ## write every generated file
 # Every table is printed; a bench that misses its aim fails the target at the end.
 benches = missed=; for one in $(2); do $(1) bench/$$one.py $(3) || missed="$$missed $$one"; done; test -z "$$missed" || { echo "missed:$$missed"; exit 1; }
 
-bench: $(READY) ## measure: the contract beside plain `re`, policies as they grow, the store
+bench: $(READY) ## measure contract, policy, store, scan, output, pipeline, triage and evals
 	@$(call benches,$(PY),contract policy store scan output pipeline triage evals)
 
 bench-guards: $(READY) ## measure what guards find and wrongly stop; DATA=folder of labelled sets
