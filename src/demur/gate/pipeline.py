@@ -31,7 +31,7 @@ from demur.gate.guard_run import (
 from demur.gate.guard_settings import GUARD_TIMEOUT_S
 from demur.gate.monitor import Activation, Monitor, preview_text
 from demur.gate.rate import Limiter, RateGuard
-from demur.guards.builtin import BUILTIN, load_builtin, parse_event, read_config
+from demur.guards.builtin import BUILTIN, event_type, load_builtin, parse_event, read_config
 from demur.guards.contract import Guard, GuardError, event_text, guard_problems, installed_guards
 from demur.guards.rate import RateLimit
 from demur.model.finding import Action, Finding
@@ -331,7 +331,7 @@ def _prepare_step(step: GuardStep, registry: Registry) -> _PreparedStep:
 
 def _read_event(surface: Surface | str, event: Any) -> Any:
     if surface in _READABLE:
-        return parse_event(surface, event)
+        return event if isinstance(event, event_type(surface)) else parse_event(surface, event)
     if surface not in _SURFACES:
         known = ", ".join(Surface)
         raise InputError(f"unknown surface `{str(surface)[:40]}`", help=f"one of {known}")
