@@ -433,7 +433,7 @@ class Enforcer:
         # INVARIANT: the same call gets the same findings, whichever way it comes in.
         found: list[Finding] = yield self._guard_step(surface, event)
         if surface == Surface.TOOL_CALL and Surface.CODE_EXECUTION in self._surfaces:
-            call = parse_event(surface, event)
+            call = event if isinstance(event, ToolCall) else parse_event(surface, event)
             values = parse_arguments(call.arguments) or {}
             known = find_commands(call.name, values, self._commands)
             for text in dict.fromkeys((*known, *commands)):
