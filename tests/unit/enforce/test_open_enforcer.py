@@ -120,8 +120,8 @@ def test_arguments_replace_what_the_settings_say() -> None:
     ("call", "problem", "help_text"),
     [
         (lambda: open_enforcer("policy.yaml"), "this is YAML", "policy='policy.yaml'"),
-        (lambda: open_enforcer(policy=3), "policy must be a `Policy` or a path, not `int`", None),
-        (lambda: open_enforcer(store=3), "store must be a `Store`, None or a path", None),
+        (lambda: open_enforcer(policy=3), "policy must be a `Policy` or a path, not `int`", None),  # type: ignore[arg-type]
+        (lambda: open_enforcer(store=3), "store must be a `Store`, None or a path", None),  # type: ignore[arg-type]
         (lambda: open_enforcer(3), "config must be a `Config` or a path, not `int`", None),  # type: ignore[arg-type]
         (lambda: open_enforcer(policy="gone.yaml"), "cannot read", None),
         (lambda: Gate("policy.yaml"), "policy must be a `Policy`, not `str`", "load_policy"),  # type: ignore[arg-type]
