@@ -249,13 +249,13 @@ def test_adding_a_finding_never_relaxes_a_decision(
 
 
 NUMBER_FIELDS, TEXT_FIELDS = ["evidence.n1", "evidence.n2"], ["evidence.t1", "evidence.t2"]
-PRESENCE = st.sampled_from([{"missing": True}, {"exists": True}])
-TYPED_LEAVES = st.one_of(
-    st.fixed_dictionaries({field: PRESENCE | st.sampled_from([{"gt": 1}, {"lte": 1}])})
-    for field in NUMBER_FIELDS
-) | st.one_of(
-    st.fixed_dictionaries({field: PRESENCE | st.sampled_from([{"eq": "x"}, {"ne": "x"}])})
-    for field in TEXT_FIELDS
+PRESENCE: list[dict[str, Any]] = [{"missing": True}, {"exists": True}]
+TESTS: dict[str, list[dict[str, Any]]] = {
+    **dict.fromkeys(NUMBER_FIELDS, [*PRESENCE, {"gt": 1}, {"lte": 1}]),
+    **dict.fromkeys(TEXT_FIELDS, [*PRESENCE, {"eq": "x"}, {"ne": "x"}]),
+}
+TYPED_LEAVES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{field: test} for field, tests in TESTS.items() for test in tests]
 )
 TYPED_CONDITIONS = st.recursive(
     TYPED_LEAVES,
@@ -307,7 +307,7 @@ def test_missing_names_absent_fields_and_supplying_them_changes_the_decision(
 
     assert not {name.removeprefix("evidence.") for name in fields} & evidence.keys()
     if fields:
-        values = {"n": [0, 2], "t": ["x", "y"]}
+        values: dict[str, list[Any]] = {"n": [0, 2], "t": ["x", "y"]}
         names = [name.removeprefix("evidence.") for name in fields]
         supplied = [
             {**evidence, **dict(zip(names, chosen, strict=True))}
