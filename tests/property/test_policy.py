@@ -251,8 +251,8 @@ def test_adding_a_finding_never_relaxes_a_decision(
 NUMBER_FIELDS, TEXT_FIELDS = ["evidence.n1", "evidence.n2"], ["evidence.t1", "evidence.t2"]
 PRESENCE: list[dict[str, Any]] = [{"missing": True}, {"exists": True}]
 TESTS: dict[str, list[dict[str, Any]]] = {
-    **dict.fromkeys(NUMBER_FIELDS, [*PRESENCE, {"gt": 1}, {"lte": 1}]),
-    **dict.fromkeys(TEXT_FIELDS, [*PRESENCE, {"eq": "x"}, {"ne": "x"}]),
+    **{field: [*PRESENCE, {"gt": 1}, {"lte": 1}] for field in NUMBER_FIELDS},
+    **{field: [*PRESENCE, {"eq": "x"}, {"ne": "x"}] for field in TEXT_FIELDS},
 }
 TYPED_LEAVES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [{field: test} for field, tests in TESTS.items() for test in tests]
