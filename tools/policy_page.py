@@ -24,9 +24,11 @@ A field is a dotted path into the request; null counts as not there.
 A path begins with one of {roots}.
 {shortcuts}, and `amount_usd` is the action's amount in dollars, by the policy's `rates`.
 {findings} are what guards saw.
-`signals.NAME` is a [signal](../how-to/use-signals.md) beside the request: a number, a text or a boolean;
-`signals.guards.GUARD.NAME` is one of a guard, which no caller can write. If it depends on a missing signal whether a
-rule that refuses matches, the request is not judged. A rule that allows cannot test for a missing signal."""
+`signals.NAME` is a [signal](../how-to/use-signals.md) beside the request:
+a number, a text or a boolean.
+`signals.guards.GUARD.NAME` is a signal of a guard, which no caller can write.
+demur does not judge a request if a missing signal decides whether a rule that refuses matches.
+A rule that allows cannot test for a missing signal."""
 
 _VALUE_KINDS = {
     "string": "text",

@@ -121,9 +121,9 @@ def test_one_customer_is_found_by_name_and_the_ticket_copied(service: Any, tabs:
     page.goto(f"{service.address}/decisions")
     page.get_by_role("searchbox").fill("ada@example.com")
     page.get_by_role("button", name="Find").click()
-    page.locator("tr", has_text="Refused").or_(page.locator("tr", has_text="Needs something")).locator(
-        "td.when a"
-    ).first.click()
+    page.locator("tr", has_text="Refused").or_(
+        page.locator("tr", has_text="Needs something")
+    ).locator("td.when a").first.click()
     page.get_by_role("button", name="Copy as ticket").click()
     page.get_by_text("Copied").wait_for()
 

@@ -25,11 +25,11 @@ from demur.policy.evaluation import (
     CompiledPolicy,
     Evaluation,
     FoundCode,
-    InvalidFact,
     combine_outcomes,
     verdict_floor,
 )
 from demur.policy.loader import parse_policy
+from demur.policy.missing import InvalidFact
 from demur.policy.policy import All, Mode, Policy, PolicyRule, RuleOutcome, ShadowedCode, Stage
 
 CORE = Registry.load()

@@ -5,10 +5,16 @@ import pytest
 import yaml
 
 from demur.codes.vocabulary import Advice
-from demur.respond.template import CONDITIONS, MAX_PART_LENGTH, PART_NAMES, PHRASES, SlotKind
+from demur.respond.template import (
+    CONDITIONS,
+    MAX_PART_LENGTH,
+    MIN_ALTERNATIVES,
+    PART_NAMES,
+    PHRASES,
+    SlotKind,
+)
 from demur.respond.template_file import (
     BUILTIN_LOCALES,
-    MIN_ALTERNATIVES,
     SCHEMA_VERSION,
     TEMPLATES_SCHEMA,
 )
