@@ -1,8 +1,8 @@
 """Write a store, packs, grants and digests: `python write_store.py FOLDER`.
 
-`engine_0.1.0/` was written by this script at the first commit that had it. Those files are
-never written again: they stand for the stores, packs and grants that users keep. The clock
-and the entropy are fixed, so the same engine writes the same bytes.
+`engine_VERSION/` holds what this script wrote when that engine was current. Files of an engine
+that is no longer current are never written again: they stand for the stores, packs and grants
+that users keep. The clock and the entropy are fixed, so the same engine writes the same bytes.
 """
 
 import json
@@ -42,8 +42,8 @@ from demur.store.opening import open_store
 ED25519 = SigningKey.from_randomness(
     bytes(range(32)), key_id="e1", holder="user:erin", algorithm="ed25519"
 )
-# The registry of that engine: a newer one has another digest.
-_FROZEN = Path(__file__).parents[2] / "spec/registry/1.1.0.json"
+# A frozen registry: the digest of the newest one changes until it is released.
+_FROZEN = Path(__file__).parents[2] / "spec/registry/1.2.0.json"
 REGISTRY = Registry.from_document(read_document(_FROZEN))
 KEPT_PACKS = ("denied", "finding-hard", "granted", "like-failure", "like-success", "resolved")
 
