@@ -334,7 +334,7 @@ def respond(*words: str) -> int:
 
 def test_the_words_for_a_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert respond("CONTENT_PRIVACY", "--slot", "target=your neighbour") == 0
-    assert "looking into your neighbour without their knowledge" in capsys.readouterr().out
+    assert "prying into the private life of your neighbour" in capsys.readouterr().out
 
 
 def test_locale_persona_and_own_templates(
