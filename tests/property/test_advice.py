@@ -112,7 +112,7 @@ def test_every_surface_gives_the_advice_of_the_record(
     assert from_envelope(result.envelope) == refusal
     assert result.model_message == f"{result.line}\n{step.sentence}"
     assert refusal.evidence.get("constraints", []) == list(record.constraints)
-    assert set(record.missing) <= set(refusal.evidence.get("missing", []))
+    assert refusal.evidence.get("missing", []) == list(record.missing)
     words = compose(record)
     for name in (*words.constraints, *words.missing):
         assert name in result.user_text
@@ -160,7 +160,9 @@ def test_findings_alone_lead_to_the_same_decision_as_a_gate_that_allows(
     assert decided.refusal is not None
     for field in ("code", "refusal_class", "advice", "decided", "surface"):
         assert getattr(alone.refusal, field) == getattr(decided.refusal, field)
-    assert alone.could_not_judge == decided.could_not_judge
+    for name in ("missing", "constraints"):
+        assert alone.refusal.evidence.get(name) == decided.refusal.evidence.get(name)
+    assert (alone.outcome, alone.could_not_judge) == (decided.outcome, decided.could_not_judge)
 
 
 @settings(max_examples=examples(300))

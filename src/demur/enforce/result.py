@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 
 from msgspec.structs import asdict, replace
 
-from demur.classification import make_decision
+from demur.classification import make_decision, missing_grants
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import (
@@ -32,7 +32,7 @@ from demur.model.grant import Grant
 from demur.model.next_steps import NextStep, next_step
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal, list_named
-from demur.policy.evaluation import is_mere_warning, verdict_floor
+from demur.policy.evaluation import FoundCode, is_mere_warning, merge_missing, verdict_floor
 from demur.respond.case import make_case
 from demur.respond.graceful import render
 from demur.respond.slots import choose_help_lines, format_help_line
@@ -95,8 +95,8 @@ def append_resources(text: str, resources: Iterable[str]) -> str:
 
 # Members of evidence that quote the text; only the record keeps them.
 _QUOTES = frozenset({"excerpt"})
-# Members of evidence that the decision alone fills, because guards offer no limits.
-_OFFERS = frozenset({"constraints"})
+# Members of evidence that the decision alone fills.
+_NEEDS = frozenset({"missing", "constraints"})
 
 
 class CheckResult(NamedTuple):
@@ -160,7 +160,11 @@ class CheckResult(NamedTuple):
             return Outcome.ALLOWED_WITH_LIMITS if self.constraints else Outcome.ALLOWED
         if self.could_not_judge:
             return Outcome.COULD_NOT_JUDGE
-        return Outcome.NEEDS_SOMETHING if self.needs_approval else Outcome.REFUSED
+        refusal = self.refusal
+        if refusal is None or refusal.refusal_class is not RefusalClass.WORKFLOW_BLOCK:
+            return Outcome.REFUSED
+        lacks = list_named(refusal.evidence, "missing")
+        return Outcome.NEEDS_SOMETHING if lacks else Outcome.REFUSED
 
     @property
     def is_hard(self) -> bool:
@@ -263,9 +267,11 @@ def finding_blocks(code: str, action: Action, registry: Registry) -> bool:
 def decide_by_findings(findings: Iterable[Finding], registry: Registry) -> Decision:
     """Return the decision that blocking findings alone lead to, without a gate."""
     blocking = [one for one in findings if finding_blocks(one.code, one.action, registry)]
-    verdicts = (verdict_floor(registry[one.code], one.action) for one in blocking)
-    codes = (one.code for one in blocking)
-    return make_decision(strictest_verdict(verdicts), codes, registry=registry)
+    codes = [str(one.code) for one in blocking]
+    verdict = strictest_verdict(verdict_floor(registry[one.code], one.action) for one in blocking)
+    missing = merge_missing((), map(FoundCode.from_finding, blocking))
+    missing = missing or missing_grants(verdict, codes, registry=registry)
+    return make_decision(verdict, codes, missing=missing, registry=registry)
 
 
 def build_refusal(
@@ -281,11 +287,13 @@ def build_refusal(
     same_code = (one for one in findings if one.code == code)
     finding = next((one for one in same_code if finding_blocks(code, one.action, registry)), None)
     native = native_refusal if native_refusal and native_refusal.code == code else None
-    evidence: Mapping[str, Any] = {} if finding is None else _public_evidence(finding.evidence)
-    evidence = evidence if native is None else native.evidence
-    missing = dict.fromkeys((*decision.missing, *list_named(evidence, "missing")))
+    missing, evidence = decision.missing, {} if finding is None else finding.evidence
+    if native is not None:
+        evidence = native.evidence
+        missing = tuple(dict.fromkeys((*missing, *list_named(evidence, "missing"))))
     needs = {"missing": list(missing), "constraints": list(decision.constraints)}
-    evidence = {**evidence, **{name: names for name, names in needs.items() if names}}
+    needs = {name: names for name, names in needs.items() if names}
+    evidence = {**_public_evidence(evidence), **needs}
     if native is None:
         detail = registry[code].summary if finding is None else finding.detail
         surface = None if finding is None else finding.surface
@@ -308,9 +316,8 @@ def build_refusal(
 
 
 def _public_evidence(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the evidence of a finding as anyone may read it: it quotes nothing."""
-    hidden = _QUOTES | _OFFERS
-    return {key: value for key, value in evidence.items() if key not in hidden}
+    """Return evidence as anyone may read it: it quotes nothing, and names no needs of its own."""
+    return {key: value for key, value in evidence.items() if key not in _QUOTES | _NEEDS}
 
 
 def refusal_finding(refusal: Refusal, action: Action) -> Finding:

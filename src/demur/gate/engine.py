@@ -22,7 +22,7 @@ from demur.model.decision import Decision
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord, Explanation
-from demur.policy.evaluation import CompiledPolicy, Evaluation, FoundCode
+from demur.policy.evaluation import CompiledPolicy, Evaluation, FoundCode, merge_missing
 from demur.policy.missing import InvalidFact
 from demur.policy.policy import Policy, describe_condition
 from demur.version import ENGINE_VERSION
@@ -256,8 +256,10 @@ class DecisionEngine:
             after = apply_memory(*parts, obligations=evaluation.obligations)
             verdict, codes, resolved = after.verdict, after.reason_codes, after.resolved_codes
         missing = () if verdict is Verdict.ALLOW else evaluation.missing
-        if not missing and not self._is_first:
-            missing = missing_grants(verdict, codes, evaluation.constraints, registry=self.registry)
+        if verdict is not Verdict.ALLOW and not self._is_first:
+            missing = merge_missing(missing, evaluation.found) or missing_grants(
+                verdict, codes, evaluation.constraints, registry=self.registry
+            )
         decision = make_decision(
             verdict,
             codes,

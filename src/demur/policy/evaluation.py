@@ -4,6 +4,7 @@ The compiler builds one function per kind of action when it is first needed. Rul
 actions cost nothing. A large bucket is indexed by the field that most of its rules compare.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
@@ -14,6 +15,7 @@ from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, RefusalClass, Verdict, strictest_verdict
 from demur.model.finding import Action, Finding
+from demur.model.refusal import list_named
 from demur.policy.codegen import RuleFunction, write_rule_function
 from demur.policy.conditions import iter_comparisons, signal_paths
 from demur.policy.facts import (
@@ -29,12 +31,30 @@ from demur.policy.missing import InvalidFact, RequestGaps, depends_on_facts
 from demur.policy.policy import All, Compare, Condition, Operator, Policy, PolicyRule, RuleOutcome
 from demur.policy.signals import MissingSignal, SignalGaps
 
+_MISSING_NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
+
 
 class FoundCode(NamedTuple):
-    """A code that a guard found and that counts, and the guard's surface."""
+    """A code that a guard found and that counts, the guard's surface, and what it says is missing.
+
+    Evidence may quote foreign texts, so only single words count as names.
+    """
 
     code: str
     surface: str
+    missing: tuple[str, ...] = ()
+
+    @classmethod
+    def from_finding(cls, finding: Finding) -> "FoundCode":
+        """Return the code, surface and missing names of a finding."""
+        named = list_named(finding.evidence, "missing")
+        missing = tuple(name for name in named if _MISSING_NAME.fullmatch(name))
+        return cls(str(finding.code), str(finding.surface), missing)
+
+
+def merge_missing(missing: Iterable[str], found: Iterable[FoundCode]) -> tuple[str, ...]:
+    """Return what rules and findings say is missing, each name once."""
+    return _merge_unique([tuple(missing), *(one.missing for one in found)])
 
 
 class Evaluation(NamedTuple):
@@ -103,7 +123,7 @@ def combine_outcomes(
         if finding.code in shadows:
             shadowed[finding.code] = None
         else:
-            found[FoundCode(finding.code, str(finding.surface))] = None
+            found[FoundCode.from_finding(finding)] = None
             outcomes.append(RuleOutcome(verdict_floor(entry, finding.action), (finding.code,)))
     return Evaluation(
         verdict=strictest_verdict(outcome.verdict for outcome in outcomes),

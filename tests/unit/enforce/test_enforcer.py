@@ -21,7 +21,9 @@ from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.gate.rate import RateGuard
 from demur.guards.builtin import load_builtin
 from demur.guards.rate import RateLimit
+from demur.guards.tool_call import ToolDefinition
 from demur.guards.tool_loop import CallHistory
+from demur.model.decision import Outcome
 from demur.model.finding import Action, Finding
 from demur.policy.loader import parse_policy
 
@@ -147,6 +149,19 @@ def test_a_tool_call_is_always_decided_by_its_name_and_arguments(gate: Gate) -> 
     assert result.envelope["code"] == "REFUND_OVER_ESCALATION_LIMIT"
     assert result.needs_approval
     assert [record.verdict for record in rows(gate)] == [Verdict.ALLOW, Verdict.ESCALATE]
+
+
+def test_a_call_without_a_required_argument_asks_for_that_argument(gate: Gate) -> None:
+    tool = ToolDefinition(name="lookup", schema={"type": "object", "required": ["order", "reason"]})
+
+    for enforcer in (Enforcer(gate, pipeline=TOOLS), Enforcer(pipeline=TOOLS)):
+        result = enforcer.check_tool_call("lookup", {"order": 7}, tool=tool)
+
+        assert result.outcome is Outcome.NEEDS_SOMETHING
+        assert result.envelope["evidence"]["missing"] == ["reason"]
+        assert "Supply reason and send it again" in result.model_message
+        assert result.record is None or result.record.missing == ("reason",)
+        assert "- reason\n" in result.user_text
 
 
 def test_a_host_may_describe_calls_itself(gate: Gate) -> None:
