@@ -43,7 +43,7 @@ WIDER = """() => [...document.querySelectorAll("body *")]
 
 def one_of(service: Any, code: str) -> str:
     wanted = RecordFilter(tenant="sample", reason_code=code)
-    record = next(service.gate.store.find(wanted, newest_first=True, limit=1))
+    record = next(service.gate.store.find_records(wanted, newest_first=True, limit=1))
     return str(record.decision_id)
 
 
@@ -156,7 +156,7 @@ def test_a_decision_is_labelled_without_leaving_it(service: Any, tabs: Any) -> N
     tab.page.get_by_text("as it should be").wait_for()
 
     assert tab.page.url.endswith(decision_id)
-    assert service.gate.store.labels(decision_id)[-1].value == "good"
+    assert service.gate.store.list_labels(decision_id)[-1].value == "good"
 
 
 def test_the_queue_is_worked_through_by_keys(service: Any, tabs: Any) -> None:
@@ -176,7 +176,7 @@ def test_the_queue_is_worked_through_by_keys(service: Any, tabs: Any) -> None:
     page.keyboard.press("?")
     page.get_by_role("dialog").wait_for()
 
-    labels = [service.gate.store.labels(one)[-1] for one in ids[:2]]
+    labels = [service.gate.store.list_labels(one)[-1] for one in ids[:2]]
     assert [(one.value, one.note) for one in labels] == [
         ("false_refusal", ""),
         ("missed_harm", "jgfm?"),
