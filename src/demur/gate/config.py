@@ -4,7 +4,6 @@
 """
 
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -16,7 +15,7 @@ from urllib.parse import unquote
 import msgspec
 
 from demur.codes.loading import check_pin, default_registry
-from demur.errors import DemurError, InputError, error_reason
+from demur.errors import InputError, error_reason
 from demur.gate.gate import DEFAULT_MAX_ATTEMPTS, Gate, Sink
 from demur.gate.guard_settings import GuardSettings, read_guard_settings, resolve_guard_paths
 from demur.gate.redaction import find_profile
@@ -28,6 +27,7 @@ from demur.model.record import DecisionRecord
 from demur.policy.loader import AGENT_POLICY, load_policy
 from demur.policy.policy import Mode, Policy
 from demur.source.item import did_you_mean
+from demur.source.mismatch import describe_mismatch
 from demur.store.opening import DryRunStore, open_store
 from demur.store.spool import Spool
 from demur.store.sqlite import MEMORY
@@ -39,7 +39,6 @@ _VARIABLE = "DEMUR_CONFIG"
 _SQLITE = "sqlite:///"
 # Root and this user; Windows says 0 for every file.
 _TRUSTED_OWNERS = {0, os.getuid()} if hasattr(os, "getuid") else {0}
-_UNKNOWN_FIELD = re.compile(r"unknown field `(\w+)`")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,15 +146,10 @@ def load_config(path: Path | str) -> Config:
     except OSError as error:
         raise InputError(f"cannot read the settings: {error_reason(error)}", where=where) from error
     except msgspec.ValidationError as error:
-        if isinstance(cause := error.__cause__, DemurError):
-            raise InputError(cause.problem, where=f"{where}: memory", help=cause.help) from error
-        problem, _, at = str(error).partition(" - at ")
-        place = at.strip("`").removeprefix("$.")
-        unknown = _UNKNOWN_FIELD.search(problem)
-        if unknown is not None and not place:
-            raise _unknown_setting(unknown[1], Config, where) from error
-        problem = problem[:1].lower() + problem[1:]
-        raise InputError(problem, where=f"{where}: {place}" if place else where) from error
+        found = describe_mismatch(error, Config)
+        problem = found.problem.replace("unknown field", "unknown setting")
+        place = f"{where}: {found.where}" if found.where else where
+        raise InputError(problem, where=place, help=found.help) from error
     except InputError:
         raise
     except (ValueError, RecursionError) as error:

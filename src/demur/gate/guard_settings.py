@@ -7,7 +7,7 @@ guard. `demur.gate.guard_pipeline` builds the pipeline that they describe.
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -17,11 +17,13 @@ from demur.errors import InputError
 from demur.guards.builtin import RULE_FIELDS, config_type, read_config
 from demur.guards.rate import RateLimit
 from demur.source.item import did_you_mean
+from demur.source.mismatch import describe_mismatch
 
 # Guards from other packages may wait for a network, so they get a timeout.
 GUARD_TIMEOUT_S = 2.0
 # Paths in the settings of guards: the folders that an agent works in.
 _FOLDER_FIELD = "workspace"
+_Settings = TypeVar("_Settings", bound=msgspec.Struct)
 
 
 class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,23 +97,23 @@ def read_guard_settings(table: Any, where: str) -> GuardSettings:
         return table
     fields = _require_known(table, GuardSettings, where)
     for name, tool in _entries(fields.get("tools"), f"{where}.tools"):
-        _require_known(tool, ToolSettings, f"{where}.tools.{name}")
+        place = f"{where}.tools.{name}"
+        _convert_table(_require_known(tool, ToolSettings, place), ToolSettings, place)
     limits = fields.get("limits")
     for number, limit in enumerate(limits if isinstance(limits, list) else ()):
         _require_known(limit, RateLimit, f"{where}.limits[{number}]")
     for surface in CONFIGURED_SURFACES:
         _check_guard_fields(surface, fields.get(surface, {}), f"{where}.{surface}")
+    return _convert_table(fields, GuardSettings, where)
+
+
+def _convert_table(fields: Mapping[str, Any], kind: type[_Settings], where: str) -> _Settings:
     try:
-        return msgspec.convert(fields, GuardSettings)
+        return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
-        problem, _, at = str(error).partition(" - at ")
-        place = at.strip("`").removeprefix("$")
-        cause = error.__cause__
-        help_text = cause.help if isinstance(cause, InputError) else None
-        problem = cause.problem if isinstance(cause, InputError) else problem
-        raise InputError(
-            problem[:1].lower() + problem[1:], where=f"{where}{place}", help=help_text
-        ) from error
+        found = describe_mismatch(error, kind)
+        place = f"{where}.{found.where}" if found.where else where
+        raise InputError(found.problem, where=place, help=found.help) from error
 
 
 def _entries(table: Any, where: str) -> Iterable[tuple[str, Any]]:

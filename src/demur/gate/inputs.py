@@ -173,7 +173,7 @@ def prepare_request(
             _check_items("findings", findings, Finding),
             _check_items("grants", grants, Grant),
             tuple(_require_json("accepted", unique_names("accepted", accepted)).value),
-            _check_signals(signals, guard_signals),
+            check_signals(signals, guard_signals),
         )
         for finding in inputs.findings:
             registry[finding.code]
@@ -263,10 +263,14 @@ def _require_json(where: str, value: object) -> CanonicalJson:
         raise InputError(error.problem, where=place, help=error.help) from None
 
 
-def _check_signals(
-    signals: Mapping[str, Any] | None, guard_signals: Mapping[str, Any] | None
+def check_signals(
+    signals: Mapping[str, Any] | None, guard_signals: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the signals of the caller, and those of guards under `guards`."""
+    """Return the signals of the caller, and those of guards under `guards`.
+
+    Raises:
+        InputError: A name or a value is invalid, or the name belongs to guards or memory.
+    """
     own = _read_signals("signals", signals)
     # INVARIANT: a caller cannot write the signals of guards or of memory.
     for name, owner in (*((name, "memory") for name in MEMORY_SIGNALS), (GUARD_SIGNALS, "guards")):

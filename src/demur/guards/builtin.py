@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from demur.codes.vocabulary import Surface
-from demur.errors import DemurError, InputError, InputTypeError
+from demur.errors import InputError, InputTypeError
 from demur.guards.contract import Guard, installed_guards
 from demur.model.finding import Finding
+from demur.source.mismatch import describe_mismatch
 
 
 class BuiltinGuard(NamedTuple):
@@ -150,14 +151,11 @@ def _convert_value(value: Mapping[str, Any], kind: type[Any]) -> Any:
         values = dict(value) if hasattr(kind, "__struct_fields__") else _ordered_fields(value, kind)
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at ")
-        place = path.strip("`").removeprefix("$").lstrip(".")
+        found = describe_mismatch(error, kind)
+        place = found.where or ""
         number, bracket, rest = place.removeprefix("[").partition("]")
         where = f"{fields[int(number)]}{rest}" if bracket and number.isdigit() else place or None
-        cause = error.__cause__
-        if isinstance(cause, DemurError):
-            raise InputError(cause.problem, where=where, help=cause.help) from error
-        raise InputError(problem[:1].lower() + problem[1:], where=where) from error
+        raise InputError(found.problem, where=where, help=found.help) from error
 
 
 def _ordered_fields(value: Mapping[str, Any], kind: type[Any]) -> list[Any]:

@@ -230,7 +230,10 @@ async def _send_events(events: AsyncIterator[bytes], kind: tuple[bytes, bytes], 
     await send({"type": "http.response.body", "body": b""})
 
 
-_UNROUTED_PROBLEMS = {404: "no such route", 405: "the route does not support this method"}
+_UNROUTED_PROBLEMS = {
+    404: ("no such route", "`GET /openapi.json` lists the routes"),
+    405: ("the route does not support this method", "the header `allow` names the methods"),
+}
 
 
 def build_app(service: Service, pages: Iterable[StarletteRoute] = ()) -> Starlette:
@@ -303,7 +306,8 @@ async def _answer_unrouted(_: Request, error: Exception) -> Response:
     """Answer a call that matches no route."""
     assert isinstance(error, HTTPException)
     status = error.status_code
-    problem = invalid_call(status, _UNROUTED_PROBLEMS.get(status, "invalid request"))
+    text, help_text = _UNROUTED_PROBLEMS.get(status, ("invalid request", None))
+    problem = invalid_call(status, text, help=help_text)
     headers = {name.decode(): value.decode() for name, value in SECURITY_HEADERS}
     return Response(
         encode_json(problem_details(problem)),

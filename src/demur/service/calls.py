@@ -18,11 +18,11 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 from starlette.types import Receive
 
-from demur.errors import DemurError
 from demur.listener import is_ip_address, is_loopback
 from demur.service.authentication import Principal, Role
 from demur.service.problem import ProblemError, forbidden, invalid_call
 from demur.source.item import did_you_mean
+from demur.source.mismatch import describe_mismatch
 
 if TYPE_CHECKING:
     from demur.service.service import Service
@@ -102,15 +102,13 @@ def decode_json(raw: bytes, kind: type[T]) -> T:
     if decoder is None:
         # Bounded: there are only as many types as routes.
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    if not raw:
+        raise invalid_call(400, "the body is empty", help="send a JSON object")
     try:
         value: T = decoder.decode(raw)
     except msgspec.ValidationError as error:
-        cause = error.__cause__
-        problem, _, at = str(error).partition(" - at ")
-        where = at.strip("`").removeprefix("$").lstrip(".") or None
-        if isinstance(cause, DemurError):
-            raise invalid_call(422, cause.problem, cause.where or where, cause.help) from error
-        raise invalid_call(422, problem[:1].lower() + problem[1:], where) from error
+        found = describe_mismatch(error, kind)
+        raise invalid_call(422, found.problem, found.where, found.help) from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise invalid_call(400, f"the body is not JSON: {error}") from error
     return value

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from demur.errors import InputError
+from demur.source.mismatch import describe_mismatch
 
 _Positive = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 _NotNegative = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
@@ -51,7 +52,6 @@ def read_settings(table: Mapping[str, Any], **overrides: Any) -> ServiceSettings
     try:
         return msgspec.convert({**table, **chosen}, ServiceSettings)
     except msgspec.ValidationError as error:
-        problem, _, at = str(error).partition(" - at ")
-        place = at.strip("`").removeprefix("$.")
-        where = f"service.{place}" if place else "service"
-        raise InputError(problem[:1].lower() + problem[1:], where=where) from error
+        found = describe_mismatch(error, ServiceSettings)
+        where = f"service.{found.where}" if found.where else "service"
+        raise InputError(found.problem, where=where, help=found.help) from error

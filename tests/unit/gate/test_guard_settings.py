@@ -106,7 +106,7 @@ def test_every_setting_is_read_and_paths_are_relative_to_the_file(tmp_path: Path
             "`count`",
         ),
         ("[[guards.limits]]\ncount = 1", "guards.limits[0]", "object missing required", None),
-        ("[[guards.limits]]\ncount = 0\nper_s = 1", "guards.limits[0]", "`count` is from 1", None),
+        ("[[guards.limits]]\ncount = 0\nper_s = 1", "guards.limits[0].count", "is from 1", None),
         ("[guards]\ntools = 3", "guards.tools", "expected a table", "[guards.tools.bash]"),
         ("[guards.tools]\nbash = 3", "guards.tools.bash", "expected a table", None),
         ("[guards.tools.bash]\nloop = false", "guards.tools.bash", "setting `loop`", "`loops`"),

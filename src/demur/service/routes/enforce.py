@@ -18,6 +18,7 @@ from demur.enforce.describe import DescribeCall
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.enforce.streams import AnswerStream
+from demur.gate.inputs import check_signals
 from demur.guards.builtin import parse_event
 from demur.guards.pinning import ContextMessage, PinManifest
 from demur.guards.retrieval import RetrievedPassage
@@ -194,7 +195,12 @@ def enforcer_for(call: ApiCall, body: EnforceCall) -> Enforcer:
 
 
 def context_for(call: ApiCall, body: EnforceCall) -> CallContext:
-    """Return the context of a call; its tenant is that of the key."""
+    """Return the context of a call; its tenant is that of the key.
+
+    Raises:
+        InputError: A signal is invalid.
+    """
+    check_signals(body.signals)
     tenant = call.caller.tenant
     subject_id = (body.subject or {}).get("id")
     return CallContext(

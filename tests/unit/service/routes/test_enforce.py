@@ -149,11 +149,13 @@ def test_rules_read_the_signals_of_a_call_and_never_those_of_guards_from_it() ->
         low = enforce(call, "tool_call", {**pay, "signals": {"fraud": 0.1}})
         high = enforce(call, "tool_call", {**pay, "signals": {"fraud": 0.95}})
         none = enforce(call, "tool_call", pay)
-        forged = enforce(call, "tool_call", {**pay, "signals": {"guards": {"pii": {"score": 0}}}})
+        forged = {**pay, "signals": {"guards": {"pii": {"score": 0}}}}
+        problem = call("POST", "/v1/enforce/tool_call", forged)
 
     assert low["allowed"]
-    codes = [refused["envelope"]["code"] for refused in (high, none, forged)]
-    assert codes == ["CHARGEBACK_RISK_BLOCK", "CONTEXT_MISSING", "REQUEST_INVALID"]
+    codes = [refused["envelope"]["code"] for refused in (high, none)]
+    assert codes == ["CHARGEBACK_RISK_BLOCK", "CONTEXT_MISSING"]
+    assert (problem.status_code, problem.json()["where"]) == (422, "signals.guards")
 
 
 def test_loops_are_found_within_a_run_of_a_tenant() -> None:
@@ -222,6 +224,7 @@ def test_the_locale_of_a_call_chooses_the_help_lines() -> None:
         ("prompt", {"text": 3}, "text"),
         ("prompt", {"text": "x", "tenant": "acme"}, None),
         ("prompt", {"text": "x", "cost": 0}, "cost"),
+        ("prompt", {"text": "x", "signals": {"a.b": 1}}, "signals.a.b"),
         ("tool_call", {"name": "x", "arguments": 3}, "arguments"),
         ("tool_call", {"name": "x", "grants": [{}]}, "grants[0]"),
         ("tool_result", {"name": "x"}, None),
@@ -239,6 +242,29 @@ def test_a_body_that_cannot_be_read_is_a_problem(surface: str, body: Any, where:
 
     assert answered.status_code == 422
     assert answered.json().get("where") == where
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "problem", "help_text"),
+    [
+        ({"txt": "x"}, 422, "unknown field `txt`", "did you mean `text`?"),
+        ({}, 422, "missing required field `text`", "required: text"),
+        ({"text": 3}, 422, "expected `str`", "a text, like"),
+        ([], 422, "expected `object`", "an object with run, call_id"),
+        (b"", 400, "the body is empty", "send a JSON object"),
+    ],
+)
+def test_a_problem_says_what_would_be_right(
+    body: Any, status: int, problem: str, help_text: str
+) -> None:
+    with open_desk() as call:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"content-type": "application/json"}
+        answered = call("POST", "/v1/enforce/prompt", content=content, headers=headers)
+
+    details = answered.json()
+    assert (answered.status_code, problem in details["detail"]) == (status, True)
+    assert details["help"].startswith(help_text)
 
 
 def test_what_the_enforcer_cannot_read_is_refused() -> None:
