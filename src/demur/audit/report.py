@@ -124,14 +124,9 @@ def find_cause(record: DecisionRecord) -> DecisionCause:
         record,
         tuple(rule_id for rule_id, stage in rules.items() if stage != Stage.ALLOW_PATHS),
         tuple(rule_id for rule_id, stage in rules.items() if stage == Stage.ALLOW_PATHS),
-        tuple(FoundCode(one.code, str(one.surface)) for one in findings),
+        tuple(map(FoundCode.from_finding, findings)),
         tuple(dict.fromkeys(fact.path for fact in record.invalid)),
     )
-
-
-def describe_cause(record: DecisionRecord) -> str:
-    """Return the verdict and what decided, as one phrase."""
-    return f"{record.verdict.capitalize()} {find_cause(record)}"
 
 
 def describe_rules(record: DecisionRecord) -> str:

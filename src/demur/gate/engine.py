@@ -15,13 +15,14 @@ import msgspec
 
 from demur.classification import make_decision, missing_grants
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import GrantKind, Verdict
+from demur.codes.vocabulary import GrantKind, Surface, Verdict
 from demur.grants import KeyRing, resolve
 from demur.memory.recall import MemorySettings, Recall, apply_memory
 from demur.model.decision import Decision
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord, Explanation
+from demur.policy.conditions import SIGNAL_ROOT
 from demur.policy.evaluation import CompiledPolicy, Evaluation, FoundCode, merge_missing
 from demur.policy.missing import InvalidFact
 from demur.policy.policy import Policy, describe_condition
@@ -29,6 +30,11 @@ from demur.version import ENGINE_VERSION
 
 FIRST_ENGINE = "0.1.0"
 _ALLOWED = "Nothing stands in the way of this request."
+# What decided if a finding is of none of the guards.
+_NO_GUARDS: Mapping[str, str] = {
+    Surface.RUNTIME: "because a check could not be made",
+    Surface.MODEL: "by the model itself",
+}
 
 
 class DecisionCause(NamedTuple):
@@ -54,21 +60,27 @@ class DecisionCause(NamedTuple):
         """Whether rules alone decided, and none of them was overruled."""
         if self.decision.verdict is Verdict.ALLOW:
             return bool(self.allowing_rules) and not self.decision.resolved_codes
-        return not self.allowing_rules and self._refusing_part.startswith("by rule")
+        by_rules = f"by {_name_rules(self.refusing_rules)}"
+        return not self.allowing_rules and self._refusing_part == by_rules
 
     @property
     def _refusing_part(self) -> str:
         code = self.decision.leading_code
         surfaces = dict.fromkeys(one.surface for one in self.found if one.code == code)
         if surfaces:
-            return f"found by the {' and the '.join(surfaces)} guard"
+            other = next((_NO_GUARDS[name] for name in surfaces if name in _NO_GUARDS), None)
+            return other or f"found by the {' and the '.join(surfaces)} guard"
         if code in self.decision.fallback_codes:
             return "by the default of the policy"
         if code == "EVIDENCE_INVALID" and self.invalid_paths:
             return f"because {', '.join(self.invalid_paths)} cannot be used"
         if code is not None and "_MEMORY_SIMILAR_" in code:
             return "by memory"
-        return f"by {_name_rules(self.refusing_rules) or 'demur itself'}"
+        parts = [f"by {_name_rules(self.refusing_rules)}"] if self.refusing_rules else []
+        signals = [name for name in self.decision.missing if name.startswith(SIGNAL_ROOT)]
+        if code == "CONTEXT_MISSING" and signals:
+            parts.append(f"because {', '.join(signals)} is missing")
+        return " and ".join(parts) or "by demur itself"
 
 
 def _name_rules(rule_ids: Sequence[str]) -> str:
@@ -84,11 +96,12 @@ def explain_decision(
     version: str = ENGINE_VERSION,
 ) -> Explanation:
     """Return the explanation of a decision that the policy made, as that engine words it."""
-    sentences = list(_detail_sentences(policy, evaluation, decision, recall))
-    # The sentence about the default says as much.
     is_default = decision.leading_code in decision.fallback_codes
-    if version != FIRST_ENGINE and decision.verdict is not Verdict.ALLOW and not is_default:
-        sentences.insert(0, f"{_find_cause(policy, evaluation, decision)}.")
+    # The first engine did not say what decided. An ALLOW and a default need no such sentence.
+    names_cause = not (version == FIRST_ENGINE or decision.verdict is Verdict.ALLOW or is_default)
+    parts = (policy, evaluation, decision)
+    sentences = [f"{_find_cause(*parts)}."] if names_cause else []
+    sentences += _detail_sentences(*parts, recall, default_decides=not names_cause)
     return Explanation(summary=decision.reason or _ALLOWED, details=" ".join(sentences))
 
 
@@ -112,7 +125,12 @@ def explain_runtime(decision: Decision, details: str) -> Explanation:
 
 
 def _detail_sentences(
-    policy: Policy, evaluation: Evaluation, decision: Decision, recall: Recall | None
+    policy: Policy,
+    evaluation: Evaluation,
+    decision: Decision,
+    recall: Recall | None,
+    *,
+    default_decides: bool,
 ) -> Iterator[str]:
     matched = set(evaluation.matched_rules)
     for rule in policy.rules:
@@ -122,8 +140,10 @@ def _detail_sentences(
     yield from _invalid_sentences(evaluation.invalid)
     for signal in evaluation.missing_signals:
         yield f"Rule {signal.rule_id} could not be judged: {signal.path} is missing."
-    if evaluation.defaulted:
+    if evaluation.defaulted and default_decides:
         yield f"No other rule decides, so the default does: {policy.default.verdict}."
+    elif evaluation.defaulted:
+        yield f"No other rule matched; the default is {policy.default.verdict}."
     if evaluation.shadowed_codes:
         codes = ", ".join(evaluation.shadowed_codes)
         yield f"Seen by guards, put in shadow by the policy: {codes}."
@@ -310,7 +330,9 @@ class DecisionEngine:
         asked = {kind for code in codes for kind in self.registry[code].grants}
         others = tuple(one for one in missing if not _KINDS.issuperset(one.split(" or ")))
         if others:
-            missing = tuple(one for one in missing if one in others or one in asked)
+            missing = tuple(
+                one for one in missing if one in others or not asked.isdisjoint(one.split(" or "))
+            )
         else:
             limits = decision.constraints
             missing = missing_grants(decision.verdict, codes, limits, registry=self.registry)

@@ -21,8 +21,8 @@ from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.gate.rate import RateGuard
 from demur.guards.builtin import load_builtin
 from demur.guards.rate import RateLimit
-from demur.guards.tool_call import ToolDefinition
 from demur.guards.tool_loop import CallHistory
+from demur.guards.tool_manifest import ToolDefinition
 from demur.model.decision import Outcome
 from demur.model.finding import Action, Finding
 from demur.policy.loader import parse_policy

@@ -2,10 +2,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from support.gates import CORE, KEY, NOON, POLICY, RING, cleanup, finding, grant, refund
+from support.gates import CORE, KEY, NOON, POLICY, RING, cleanup, finding, grant, opened, refund
 
+from demur.audit.report import find_cause
 from demur.classification import make_decision
-from demur.codes.vocabulary import Advice, DecisionOutput, Verdict
+from demur.codes.vocabulary import Advice, DecisionOutput, Surface, Verdict
 from demur.errors import InputError
 from demur.gate.engine import (
     DecisionEngine,
@@ -329,6 +330,11 @@ def test_a_grant_that_was_given_is_no_longer_missing() -> None:
             "No other rule decides, so the default does: ESCALATE.",
         ),
         (
+            {"action": {"type": "unknown"}},
+            ["RCE_RISK"],
+            "RCE_RISK found by the input guard. No other rule matched; the default is ESCALATE.",
+        ),
+        (
             refund("much"),
             [],
             "EVIDENCE_INVALID because amount_usd cannot be used.",
@@ -343,6 +349,55 @@ def test_the_explanation_says_what_decided_and_which_rule_was_overruled(
 
     details = ENGINE.evaluate(EngineInput(request_, findings=found)).explanation.details
     assert details.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("surface", "words"),
+    [
+        (Surface.RUNTIME, "GUARDRAIL_UNAVAILABLE because a check could not be made; rule"),
+        (Surface.MODEL, "GUARDRAIL_UNAVAILABLE by the model itself; rule"),
+    ],
+)
+def test_the_explanation_calls_neither_demur_nor_a_model_a_guard(
+    surface: Surface, words: str
+) -> None:
+    found = (finding("GUARDRAIL_UNAVAILABLE", surface=surface),)
+
+    details = ENGINE.evaluate(EngineInput(refund(), findings=found)).explanation.details
+    assert details.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        ("refund", "CONTEXT_MISSING because signals.fraud is missing; rule R_ALLOW would allow."),
+        ("pay", "CONTEXT_MISSING by rule R_ASK and because signals.fraud is missing."),
+    ],
+)
+def test_the_explanation_names_the_signal_whose_absence_decided(action: str, words: str) -> None:
+    policy = parse_policy("""
+schema_version: policy.v1
+policy_id: p
+policy_version: 1.0.0
+rules:
+  - id: R_ALLOW
+    stage: ALLOW_PATHS
+    if: {action_type: refund}
+    then: {verdict: ALLOW}
+  - id: R_FRAUD
+    stage: HARD_BLOCKS
+    if: {signals.fraud: {gt: 0.9}}
+    then: {verdict: DENY, reason_codes: [CHARGEBACK_RISK_BLOCK]}
+  - id: R_ASK
+    stage: ESCALATIONS
+    if: {action_type: pay}
+    then: {verdict: ESCALATE, reason_codes: [CONTEXT_MISSING]}
+""")
+    with opened(policy) as gate:
+        record = gate.decide({"action": {"type": action}})
+
+    assert record.explanation.details.startswith(words)
+    assert f"{find_cause(record)}." == words
 
 
 def test_the_first_engine_words_its_explanation_as_before() -> None:
