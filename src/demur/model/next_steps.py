@@ -192,8 +192,11 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
         names = _join_names(refusal, way.needs)
         words = way.words.format(names) if names or not way.needs else way.otherwise
     if advice is Advice.REQUEST_APPROVAL:
-        fields = _join_names(refusal, "missing", fields_only=True)
+        fields = _join_names(refusal, "missing", grants=False)
         words += f", with {fields} supplied" if fields else ""
+    if advice is Advice.ESCALATE_OPERATOR:
+        names = _join_names(refusal, "missing", grants=True)
+        words = words.replace(",", f" without {names},", 1) if names else words
     reset = None
     if advice is Advice.RESET_CONTEXT:
         is_session = refusal.retry_scope is RetryScope.SESSION
@@ -217,10 +220,13 @@ def _list_plain_names(refusal: Refusal, key: str) -> tuple[str, ...]:
     return tuple(name for name in list_named(refusal.evidence, key) if _NAME.fullmatch(name))
 
 
-def _join_names(refusal: Refusal, key: str, *, fields_only: bool = False) -> str:
-    """Return the names under a key in words; empty if none of them may be quoted."""
+def _join_names(refusal: Refusal, key: str, *, grants: bool | None = None) -> str:
+    """Return the names under a key in words; empty if none of them may be quoted.
+
+    `grants` leaves out all names but grants, or the grants.
+    """
     every = list_named(refusal.evidence, key)
-    named = [name for name in every if not (fields_only and _is_grant(name))]
+    named = [name for name in every if grants is None or _is_grant(name) is grants]
     plain = [name for name in named if _NAME.fullmatch(name)][:_MAX_NAMES]
     shown = [f"a grant of {name}" if _is_grant(name) else name for name in plain]
     more = f" and {len(named) - len(plain)} more" if len(named) > len(plain) else ""

@@ -355,6 +355,11 @@ def test_the_default_registry_is_used_if_none_is_passed(
             "Have it approved by someone who may decide it and send it again, with evidence.order_",
         ),
         (Advice.ESCALATE_OPERATOR, {}, "Do not send it again, and tell the user"),
+        (
+            Advice.ESCALATE_OPERATOR,
+            {"missing": ["authorization", "evidence.order_id"]},
+            "Do not send it again without a grant of authorization, and tell the user",
+        ),
     ],
 )
 def test_the_sentence_can_be_obeyed(
