@@ -65,12 +65,16 @@ def read_event_file(surface: Surface, name: str, *, as_json: bool) -> EventFile:
 
     Raises:
         InputError: It cannot be read, is too large, or is not an event of the surface.
+        UsageError: It is empty.
     """
     where, raw = read_input(name, "the event", MAX_EVENT_BYTES + 1)
     if len(raw) > MAX_EVENT_BYTES:
         problem = f"more than {MAX_EVENT_BYTES} bytes"
         raise InputError(problem, where=where, help="split it into parts")
     text = raw.decode("utf-8", "replace")
+    if not text.strip():
+        help_text = "give the event as JSON" if as_json else "give the text to check"
+        raise UsageError("there is nothing to check", where=where, help=help_text)
     replaced = "\N{REPLACEMENT CHARACTER}" in text and text.encode() != raw
     value = parse_json(text, where) if as_json else text
     try:

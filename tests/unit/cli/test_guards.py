@@ -44,6 +44,14 @@ def test_nothing_found_is_nothing_wrong() -> None:
     assert (ran.status, ran.out) == (0, "nothing found\n")
 
 
+@pytest.mark.parametrize("surface", ["input", "code_execution", "tool_call"])
+def test_a_check_of_nothing_does_not_pass(surface: str) -> None:
+    ran = demur("guard", surface, stdin=" \n")
+
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("error: standard input: there is nothing to check\n  help: give the ")
+
+
 def test_an_escalation_exits_with_4() -> None:
     said = guarded("output", CARD)
 
