@@ -28,7 +28,7 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.refusal_line import find_refusals, format_refusal, parse_refusal
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
-from demur.enforce.enforcer import read_agent_policy
+from demur.enforce.opening import read_agent_policy
 from demur.errors import InputError
 from demur.gate.config import CONFIG_NAME, STORE_NAME, load_config, open_configured_store
 from demur.gate.gate import Gate
@@ -390,10 +390,14 @@ def _show_authority(registry: Registry, paint: Paint) -> Iterator[str]:
         expires_at=NOON + timedelta(hours=1),
     )
     yield "  user:mary signs an approval for agent:billing, action=refund, one hour"
-    for codes in (["REFUND_OVER_ESCALATION_LIMIT"], ["CHARGEBACK_RISK_BLOCK"]):
+    for verdict, code, missing in (
+        ("ESCALATE", "REFUND_OVER_ESCALATION_LIMIT", ["approval"]),
+        ("DENY", "CHARGEBACK_RISK_BLOCK", []),
+    ):
         asked = make_decision(
-            "ESCALATE" if codes[0].startswith("REFUND") else "DENY",
-            codes,
+            verdict,
+            [code],
+            missing=missing,
             requester="agent:billing",
             scope={"action": "refund"},
             registry=registry,
@@ -402,4 +406,4 @@ def _show_authority(registry: Registry, paint: Paint) -> Iterator[str]:
             asked, [grant], keys=KeyRing([key.trusted_key()]), now=NOON, registry=registry
         )
         arrow = f"{asked.outcome.label} -> {paint_outcome(after.outcome, paint)}"
-        yield f"    {codes[0]}: {arrow}"
+        yield f"    {code}: {arrow}"

@@ -12,7 +12,7 @@ def test_the_tour_formats_parses_classifies_and_resolves() -> None:
     assert "RATE_LIMIT (WORKFLOW_BLOCK, legacy phrase)" in text
     assert "no refusal" in text
     assert "SCOPE_MISSING -> needs something" in text
-    assert "REFUND_OVER_ESCALATION_LIMIT: refused -> allowed" in text
+    assert "REFUND_OVER_ESCALATION_LIMIT: needs something -> allowed" in text
     assert "DESTRUCTIVE_ACTION: Destructive action" in text
     assert "CHARGEBACK_RISK_BLOCK: refused -> refused" in text
 
