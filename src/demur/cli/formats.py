@@ -273,9 +273,9 @@ def _load_source(name: str, registry: Registry) -> ComposeSource:
         code = require_code(name, registry)
     if code is not None:
         return Refusal.from_code(code, registry=registry)
-    found = read_requests(name)
+    help_text = "one decision at a time, as `demur show ID --json` prints it"
+    found = read_requests(name, "decision", help_text)
     if found.listed or not isinstance(found.requests[0].value, Mapping):
-        help_text = "one decision at a time, as `demur show ID --json` prints it"
         raise InputError("not a decision", where=name, help=help_text)
     [one] = found.requests
     with prefix_errors(one.where):

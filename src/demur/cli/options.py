@@ -222,19 +222,21 @@ class RequestBatch(NamedTuple):
 _REQUEST_HELP = 'like {"action": ...}'
 
 
-def read_requests(name: str) -> RequestBatch:
+def read_requests(name: str, what: str = "request", help_text: str = _REQUEST_HELP) -> RequestBatch:
     """Return the requests in the file `name`; `-` is standard input.
+
+    `what` names them in errors, if they are something else, and `help_text` says what to give.
 
     Raises:
         InputError: The file cannot be read, is not JSON, or holds no request.
     """
-    where, raw = read_input(name, "the request")
+    where, raw = read_input(name, f"the {what}")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8, from byte {error.start} on", where=where) from error
     if not text.strip():
-        raise UsageError("there is no request in it", where=where, help=_REQUEST_HELP)
+        raise UsageError(f"there is no {what} in it", where=where, help=help_text)
     try:
         value = parse_json(text, where, unique_keys=True)
     except InputError as error:
@@ -249,7 +251,7 @@ def read_requests(name: str) -> RequestBatch:
         return RequestBatch(listed=True, requests=tuple(found))
     if isinstance(value, list):
         if not value:
-            raise UsageError("there is no request in the list", where=where, help=_REQUEST_HELP)
+            raise UsageError(f"there is no {what} in the list", where=where, help=help_text)
         found = [RequestItem(f"{where}[{index}]", item) for index, item in enumerate(value)]
         return RequestBatch(listed=True, requests=tuple(found))
     return RequestBatch(listed=False, requests=(RequestItem(where, value),))

@@ -389,6 +389,7 @@ def test_standard_input(
     [
         ("[1]", "not a decision"),
         ("3", "not a decision"),
+        ("", "there is no decision in it"),
         ("{}", "object missing required field"),
         ('{"schema_version": "refusal.v1"', "not JSON"),
     ],
