@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -318,7 +318,7 @@ class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
     leak_words: int = 10
     canary: str | None = None
     padding: Action | None = Action.WARN
-    longest: int = MAX_TEXT_LENGTH
+    longest: Annotated[int, msgspec.Meta(ge=1)] = MAX_TEXT_LENGTH
 
 
 _DEFAULT = OutputConfig()

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import re2
@@ -238,8 +238,8 @@ class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
     no_progress: int = 8
     window: int = 64
     ignore: tuple[str, ...] = ()
-    max_calls: int | None = None
-    max_tokens: int | None = None
+    max_calls: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
     max_cost: float | None = None
     max_seconds: float | None = None
     action: Action = Action.BLOCK

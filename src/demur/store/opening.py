@@ -38,10 +38,12 @@ def open_store(
 
     Raises:
         StorageError: It cannot be opened.
-        InputError: The URL has an unknown scheme.
+        InputError: The URL is empty, or has an unknown scheme.
         MissingExtraError: The PostgreSQL driver is not installed.
     """
     address = os.fspath(url)
+    if not address:
+        raise InputError("the path of the store is empty", help="like demur.db")
     settings: dict[str, Any] = {"durability": durability, "busy_timeout_s": busy_timeout_s}
     scheme, separator, rest = address.partition("://")
     if scheme in {"postgresql", "postgres"} and separator:

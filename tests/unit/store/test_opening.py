@@ -48,6 +48,11 @@ def test_an_unknown_address_is_refused() -> None:
         open_store("mysql://localhost/records")
 
 
+def test_an_empty_path_is_an_error_and_not_a_store_that_forgets() -> None:
+    with pytest.raises(InputError, match="the path of the store is empty"):
+        open_store("")
+
+
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
 def test_a_missing_driver_names_what_to_install(
     scheme: str, monkeypatch: pytest.MonkeyPatch
