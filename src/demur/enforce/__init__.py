@@ -7,12 +7,7 @@ from demur.source.lazy import lazy_names
 if TYPE_CHECKING:
     from demur.enforce.context import Call, CallContext, Step, Steps, adrive, drive
     from demur.enforce.describe import DescribeCall, describe_call, extract_texts, to_json_value
-    from demur.enforce.enforcer import (
-        Enforcer,
-        build_enforcer,
-        open_enforcer,
-        read_agent_policy,
-    )
+    from demur.enforce.enforcer import Enforcer
     from demur.enforce.generation import (
         AsyncSafeStream,
         GenerateOptions,
@@ -23,6 +18,7 @@ if TYPE_CHECKING:
         safe_stream,
     )
     from demur.enforce.history import CallHistories, LocalCallHistories
+    from demur.enforce.opening import build_enforcer, open_enforcer, read_agent_policy
     from demur.enforce.result import (
         Approval,
         CheckResult,
@@ -90,12 +86,13 @@ _HOMES = {
     "demur.gate.guard_settings": "GuardSettings ToolSettings",
     "demur.enforce.context": "Call CallContext Step Steps adrive drive",
     "demur.enforce.describe": "DescribeCall describe_call extract_texts to_json_value",
-    "demur.enforce.enforcer": "Enforcer build_enforcer open_enforcer read_agent_policy",
+    "demur.enforce.enforcer": "Enforcer",
     "demur.enforce.generation": (
         "AsyncSafeStream GenerateOptions SafeStream asafe_generate asafe_stream "
         "safe_generate safe_stream"
     ),
     "demur.enforce.history": "CallHistories LocalCallHistories",
+    "demur.enforce.opening": "build_enforcer open_enforcer read_agent_policy",
     "demur.enforce.result": (
         "Approval CheckResult GrantFor GuardedAnswer Refused acollect_grants collect_grants"
     ),

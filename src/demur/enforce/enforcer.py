@@ -12,10 +12,7 @@ import inspect
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
-
-import msgspec
 
 from demur.codes.loading import default_registry
 from demur.codes.vocabulary import Surface
@@ -56,12 +53,9 @@ from demur.enforce.result import (
 )
 from demur.enforce.streams import AnswerStream, max_answer_length, stream_config_for
 from demur.errors import InputError, InputTypeError
-from demur.gate.config import Config, default_config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
-from demur.gate.guard_pipeline import ConfigChange, build_pipeline
-from demur.gate.guard_settings import GuardSettings, read_guard_settings
 from demur.gate.monitor import Monitor
-from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
+from demur.gate.pipeline import GuardPipeline, standard_pipeline
 from demur.gate.rate import RateRequest
 from demur.guards.builtin import parse_event
 from demur.guards.code_execution.event import Command
@@ -74,10 +68,7 @@ from demur.guards.tool_result import ToolResult
 from demur.model.finding import Action, Finding
 from demur.model.grant import Grant
 from demur.model.refusal import Refusal
-from demur.policy.loader import AGENT_POLICY
-from demur.policy.policy import Policy
 from demur.providers.normalization import normalize
-from demur.store.store import Store
 
 AGENT_SURFACES = (
     Surface.INPUT,
@@ -92,8 +83,6 @@ AGENT_SURFACES = (
 _agent_pipeline = cache(partial(standard_pipeline, *AGENT_SURFACES))
 _NO_CONTEXT = CallContext()
 _GENERATE = {"action": {"type": GENERATE_ACTION}}
-# The default of `store`, because None means that there is none.
-_FROM_SETTINGS: Any = object()
 _P = ParamSpec("_P")
 _Form = TypeVar("_Form", bound=Callable[..., Any])
 
@@ -576,95 +565,3 @@ class Enforcer:
         subject_id = (context.subject or self._subject or {}).get("id")
         tenant = context.tenant or self._tenant
         return make_run_key(context.framework, tenant, subject_id, context.run)
-
-
-def build_enforcer(
-    gate: Gate | None,
-    guards: GuardSettings | None = None,
-    *,
-    surfaces: Iterable[Surface] = AGENT_SURFACES,
-    changes: Mapping[Surface, ConfigChange] | None = None,
-    steps: Iterable[GuardStep] = (),
-    **settings: Any,
-) -> Enforcer:
-    """Return an enforcer with the guards that `[guards]` of the settings file describes.
-
-    It has the guards of `surfaces`. `changes` change the settings of built-in guards, `steps` are
-    further guards; `settings` are those of `Enforcer`.
-
-    Raises:
-        InputError: A setting cannot be used.
-        TextRuleError: A file of rules cannot be used.
-        GuardError: An installed guard cannot be used.
-    """
-    chosen = read_guard_settings({} if guards is None else guards, "guards")
-    own = {"locale": chosen.locale, **settings}
-    if own.get("pipeline") is None:
-        registry = default_registry() if gate is None else gate.registry
-        parts: dict[str, Any] = {"registry": registry, "changes": changes, "steps": steps}
-        own["pipeline"] = build_pipeline(chosen, *surfaces, **parts)
-    commands = {**chosen.commands, **(own.pop("commands", None) or {})}
-    return Enforcer(gate, commands=commands, **own)
-
-
-def open_enforcer(
-    config: Config | Path | str | None = None,
-    *,
-    policy: Policy | Path | str | None = None,
-    store: Store | Path | str | None = _FROM_SETTINGS,
-    **settings: Any,
-) -> Enforcer:
-    """Return an enforcer with its own gate; `settings` are those of `Enforcer`. Close it when done.
-
-    `config` is a `Config` or a settings file; by default the file that `DEMUR_CONFIG` names or
-    `demur.toml` in the working directory. If there is none, the policy for agents applies, which
-    has no rules, and records go to `demur.db` in the working directory. `policy` and `store`
-    replace those of the settings; each may be a path, and `store=None` keeps no records. A store
-    that cannot be reached is no error here: checks abstain with STORAGE_UNAVAILABLE until it is.
-
-    Raises:
-        InputError: The settings cannot be used.
-        InputTypeError: An argument has the wrong type.
-        PolicyError: The policy cannot be used.
-    """
-    chosen = _read_config(config)
-    if policy is not None and not isinstance(policy, Policy):
-        chosen = msgspec.structs.replace(chosen, policy=_path_text("policy", "a `Policy`", policy))
-        policy = None
-    if store is not _FROM_SETTINGS:
-        no_path = store is None or isinstance(store, Store)
-        path = "" if no_path else _path_text("store", "a `Store`, None", store)
-        chosen = msgspec.structs.replace(chosen, store=path)
-    own_store = store if isinstance(store, Store) else None
-    gate = open_gate(chosen, policy=policy, store=own_store)
-    try:
-        return build_enforcer(gate, chosen.guards, **settings)
-    except BaseException:
-        gate.close()
-        raise
-
-
-def _read_config(config: Config | Path | str | None) -> Config:
-    """Return the settings that the argument names, or else the default ones."""
-    source = find_config() if config is None else config
-    if source is None:
-        return default_config()
-    if isinstance(source, Config):
-        return source
-    path = _path_text("config", "a `Config`", source)
-    if path.endswith((".yaml", ".yml")):
-        problem, help_text = "config is a settings file, and this is YAML", f"policy={path!r}"
-        raise InputError(problem, where=path, help=f"a policy goes into `{help_text}`")
-    return load_config(path)
-
-
-def _path_text(name: str, expected: str, path: object) -> str:
-    """Return the path that an argument names."""
-    if not isinstance(path, Path | str):
-        raise InputTypeError.wrong_type(name, f"{expected} or a path", path)
-    return str(path)
-
-
-def read_agent_policy() -> str:
-    """Return the text of the default policy for agents."""
-    return AGENT_POLICY.read_text(encoding="utf-8")

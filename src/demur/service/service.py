@@ -8,8 +8,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from demur.codes.reason_code import ReasonCode
-from demur.enforce.enforcer import build_enforcer
 from demur.enforce.history import CallHistories, EncodedHistories, TenantHistories
+from demur.enforce.opening import build_enforcer
 from demur.gate.clock import Clock, system_clock
 from demur.gate.gate import Gate
 from demur.gate.guard_settings import GuardSettings

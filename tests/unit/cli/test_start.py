@@ -7,7 +7,7 @@ from support.command_line import demur
 from support.support_desk import LARGE, RISKY, SMALL, UNCLEAR
 
 from demur.cli.start import list_agent_templates, list_templates
-from demur.enforce.enforcer import open_enforcer, read_agent_policy
+from demur.enforce.opening import open_enforcer, read_agent_policy
 from demur.policy.loader import parse_policy
 from demur.policy.policy import describe_condition
 

@@ -9,7 +9,7 @@ from demur.cli.workspace import (
     open_existing_gate,
     open_existing_store,
 )
-from demur.enforce.enforcer import open_enforcer
+from demur.enforce.opening import open_enforcer
 from demur.errors import InputError
 from demur.gate.config import Config, database_path
 

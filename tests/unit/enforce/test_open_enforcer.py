@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from demur.enforce.enforcer import build_enforcer, open_enforcer, read_agent_policy
+from demur.enforce.opening import build_enforcer, open_enforcer, read_agent_policy
 from demur.errors import DemurError, InputError
 from demur.gate.config import Config
 from demur.gate.gate import Gate

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from demur.codes.loading import ENVIRONMENT_VARIABLE
 from demur.codes.vocabulary import Surface
 from demur.enforce.context import drive
-from demur.enforce.enforcer import Enforcer, build_enforcer
+from demur.enforce.enforcer import Enforcer
 from demur.enforce.history import FileHistories
+from demur.enforce.opening import build_enforcer
 from demur.errors import DemurError
 from demur.gate.config import Config, load_config, open_gate
 from demur.gate.pipeline import GuardStep

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from demur.codes.vocabulary import Surface
 from demur.enforce.context import CallContext
 from demur.enforce.describe import describe_call, extract_texts
-from demur.enforce.enforcer import Enforcer, build_enforcer
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.opening import build_enforcer
 from demur.enforce.result import CheckResult
 from demur.errors import DemurError, InputError
 from demur.gate.gate import Gate

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from demur.codes.vocabulary import Surface
 from demur.detect.detector import RefusalDetection, detect_refusal
-from demur.enforce.enforcer import build_enforcer
+from demur.enforce.opening import build_enforcer
 from demur.guards.builtin import BUILTIN, RULE_FIELDS
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
