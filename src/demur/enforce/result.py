@@ -295,7 +295,7 @@ def build_refusal(
     needs = {name: names for name, names in needs.items() if names}
     evidence = {**_public_evidence(evidence), **needs}
     if native is None:
-        detail = registry[code].summary if finding is None else finding.detail
+        detail = finding.detail if finding else _describe_code(code, decision, registry)
         surface = None if finding is None else finding.surface
         refusal = Refusal.from_code(
             code, detail, evidence=evidence, surface=surface, registry=registry
@@ -318,6 +318,14 @@ def build_refusal(
 def _public_evidence(evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Return evidence as anyone may read it: it quotes nothing, and names no needs of its own."""
     return {key: value for key, value in evidence.items() if key not in _QUOTES | _NEEDS}
+
+
+def _describe_code(code: str, decision: Decision | DecisionRecord, registry: Registry) -> str:
+    """Return the detail of a code without a finding: why fields cannot be used, or its summary."""
+    if code == ReasonCode.EVIDENCE_INVALID and isinstance(decision, DecisionRecord):
+        unusable = "; ".join(dict.fromkeys(map(str, decision.invalid)))
+        return unusable or registry[code].summary
+    return registry[code].summary
 
 
 def refusal_finding(refusal: Refusal, action: Action) -> Finding:

@@ -280,3 +280,24 @@ def test_an_answer_of_another_model_is_not_recommended_if_it_is_refused() -> Non
     assert result.next_step is not None
     assert result.next_step.advice == result.envelope["advice"] == "change_request"
     assert "Go on" not in result.model_message
+
+
+def test_a_field_that_cannot_be_used_is_named_with_the_reason() -> None:
+    policy = parse_policy("""
+schema_version: policy.v1
+policy_id: payments
+policy_version: 1.0.0
+defaults: { verdict: ALLOW }
+rules:
+  - id: R_LIMIT
+    stage: ESCALATIONS
+    if: { action.amount.value: { gt: 100 } }
+    then: { verdict: ESCALATE, reason_codes: [SPEND_OVER_APPROVAL_LIMIT] }
+""")
+    with opened(policy) as gate:
+        record = gate.decide({"action": {"type": "pay", "amount": {"value": "2 cups"}}})
+        result = build_result(Surface.TOOL_CALL, (), record, registry=CORE)
+
+    why = "action.amount.value cannot be used: it is a text; give a number"
+    assert result.line == f"REFUSED: EVIDENCE_INVALID: {why}"
+    assert record.what_can_be_done_now == f"{why}."
