@@ -22,10 +22,10 @@ from demur.policy.facts import (
     INVALID,
     MISSING,
     UNUSABLE,
-    amount_in_usd,
     build_facts,
     compile_comparison,
     fetch_fact,
+    fetch_operand,
 )
 from demur.policy.missing import InvalidFact, RequestGaps, depends_on_facts
 from demur.policy.policy import All, Compare, Condition, Operator, Policy, PolicyRule, RuleOutcome
@@ -305,13 +305,9 @@ def _invalid_paths(condition: Condition, facts: Mapping[str, Any], policy: Polic
     found = (
         compare.path
         for compare in iter_comparisons(condition)
-        if compile_comparison(compare)(_fetch_operand(facts, compare.path, policy)) == INVALID
+        if compile_comparison(compare)(fetch_operand(facts, compare.path, policy.rates)) == INVALID
     )
     return list(dict.fromkeys(found))
-
-
-def _fetch_operand(facts: Mapping[str, Any], path: str, policy: Policy) -> Any:
-    return amount_in_usd(facts, policy.rates) if path == "amount_usd" else fetch_fact(facts, path)
 
 
 def _required_comparisons(condition: Condition) -> tuple[Compare, ...]:

@@ -94,7 +94,7 @@ def _has_contradiction(path: str, ops: Mapping[Operator, list[Any]]) -> bool:
 
 def _required_kinds(path: str, ops: Mapping[Operator, list[Any]]) -> set[str | None]:
     """Return the kinds that a value must have at the same time."""
-    kinds: set[str | None] = {"number"} if path == "amount_usd" else set()
+    kinds: set[str | None] = {"number"} if path == AMOUNT_USD else set()
     for operator, operands in ops.items():
         if operator in _ORDER | _LISTS | {Operator.EQ, Operator.NE}:
             kinds |= {scalar_kind(one[0] if operator in _LISTS else one) for one in operands}
@@ -107,7 +107,7 @@ def _required_kinds(path: str, ops: Mapping[Operator, list[Any]]) -> set[str | N
 def _number_range(path: str, ops: Mapping[Operator, list[Any]]) -> tuple[float, float, bool]:
     """Return the range that the bounds leave, and whether one end is excluded."""
     # An amount is never negative.
-    lows = [(0.0, False)] if path == "amount_usd" else []
+    lows = [(0.0, False)] if path == AMOUNT_USD else []
     lows += [(value, False) for value in ops.get(Operator.GTE, [])]
     lows += [(value, True) for value in ops.get(Operator.GT, [])]
     highs = [(value, False) for value in ops.get(Operator.LTE, [])]
@@ -161,6 +161,7 @@ ROOTS = (
     "trace",
 )
 SHORTCUTS = {"action_type": "action.type", "amount_currency": "action.amount.currency"}
+AMOUNT_USD = "amount_usd"
 FINDING_FACTS = ("findings.codes", "findings.surfaces", "findings.count")
 
 Facts = Mapping[str, Any]
@@ -215,6 +216,11 @@ def amount_in_usd(facts: Facts, rates: Mapping[str, float]) -> Any:
         return UNUSABLE
 
 
+def fetch_operand(facts: Facts, path: str, rates: Mapping[str, float]) -> Any:
+    """Return the fact at a path, or the action's amount in dollars for `amount_usd`."""
+    return amount_in_usd(facts, rates) if path == AMOUNT_USD else fetch_fact(facts, path)
+
+
 def parse_amount(value: Any) -> float | None:
     """Return an amount as a number: finite, not negative, a number or its decimal text."""
     if isinstance(value, str):
@@ -223,6 +229,20 @@ def parse_amount(value: Any) -> float | None:
 
 
 FALSE, INVALID, MISSED, TRUE = 0, 1, 2, 3
+_NEGATED = {TRUE: FALSE, FALSE: TRUE}
+# Of several alternatives, the last one in this order decides.
+_BY_WEIGHT = (FALSE, MISSED, INVALID, TRUE)
+
+
+def negate_state(state: int) -> int:
+    """Return the state of a negated condition; one that was not judged stays so."""
+    return _NEGATED.get(state, state)
+
+
+def join_alternatives(states: Iterable[int]) -> int:
+    """Return the state of a condition of which one alternative has to hold."""
+    return max(states, key=_BY_WEIGHT.index, default=FALSE)
+
 
 _ORDERINGS: dict[Operator, Callable[[Any, Any], bool]] = {
     Operator.GT: lambda fact, operand: fact > operand,

@@ -11,28 +11,26 @@ from typing import Any, NamedTuple
 from demur.codes.vocabulary import GrantKind, Verdict
 from demur.policy.conditions import absent_paths
 from demur.policy.facts import (
+    AMOUNT_USD,
     FALSE,
     INVALID,
-    MISSED,
     MISSING,
     ROOTS,
     SHORTCUTS,
     TRUE,
     UNUSABLE,
-    amount_in_usd,
     compile_comparison,
     fetch_fact,
+    fetch_operand,
+    join_alternatives,
+    negate_state,
     parse_amount,
     scalar_kind,
 )
 from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator, PolicyRule
 
-AMOUNT_USD = "amount_usd"
 _AMOUNT, _VALUE, _CURRENCY = "action.amount", "action.amount.value", "action.amount.currency"
 _KINDS = {"text": "a text", "number": "a number", "boolean": "true or false"}
-_NEGATED = {TRUE: FALSE, FALSE: TRUE}
-# Of several alternatives, the last one in this order decides.
-_BY_WEIGHT = (FALSE, MISSED, INVALID, TRUE)
 
 
 class InvalidFact(NamedTuple):
@@ -81,11 +79,9 @@ class RequestGaps:
         found: dict[str, InvalidFact] = {}
         for compare in self._invalid_comparisons(rule.condition):
             path = compare.path
-            part, why = "", ""
+            part, why = "", _comparison_problem(compare, self._fetch(path))
             if path == AMOUNT_USD:
                 part, why = self._amount_problem()
-            else:
-                why = _comparison_problem(compare, self._fetch(path))
             found.setdefault(path, InvalidFact(rule.id, path, why, part))
         return list(found.values())
 
@@ -125,18 +121,14 @@ class RequestGaps:
             case Compare():
                 return compile_comparison(condition)(self._fetch(condition.path))
             case Not(part):
-                state = self._judge(part)
-                return _NEGATED.get(state, state)
+                return negate_state(self._judge(part))
             case All(parts):
                 return min(map(self._judge, parts), default=TRUE)
             case _:
-                states = map(self._judge, condition.parts)
-                return max(states, key=_BY_WEIGHT.index, default=FALSE)
+                return join_alternatives(map(self._judge, condition.parts))
 
     def _fetch(self, path: str) -> Any:
-        if path == AMOUNT_USD:
-            return amount_in_usd(self._facts, self._rates)
-        return fetch_fact(self._facts, path)
+        return fetch_operand(self._facts, path, self._rates)
 
     def _is_present(self, name: str) -> bool:
         path = SHORTCUTS.get(name, name)

@@ -15,20 +15,17 @@ from demur.codes.vocabulary import Verdict
 from demur.policy.conditions import SIGNAL_ROOT, absent_signals, signal_paths
 from demur.policy.facts import (
     FALSE,
-    INVALID,
-    MISSED,
     MISSING,
     TRUE,
-    amount_in_usd,
     compile_comparison,
     fetch_fact,
+    fetch_operand,
+    join_alternatives,
+    negate_state,
 )
 from demur.policy.policy import All, Compare, Condition, Not, Operator, Policy, PolicyRule
 
 _PRESENCE = {Operator.EXISTS, Operator.MISSING}
-_NEGATED = {FALSE: TRUE, TRUE: FALSE}
-# Of several alternatives, the last one in this order decides.
-_BY_WEIGHT = (FALSE, MISSED, INVALID, TRUE)
 
 
 class MissingSignal(NamedTuple):
@@ -78,19 +75,17 @@ class SignalGaps:
             case Compare():
                 return self._compare(condition, facts)
             case Not(part):
-                return _combine(
-                    lambda state, _: _NEGATED.get(state, state), self._judge(part, facts)
-                )
+                return _combine(lambda state, _: negate_state(state), self._judge(part, facts))
             case All(parts):
                 judged = (self._judge(part, facts) for part in parts)
                 return reduce(lambda one, other: _combine(min, one, other), judged, _HOLDS)
             case _:
                 judged = (self._judge(part, facts) for part in condition.parts)
-                return reduce(lambda one, other: _combine(_weightier, one, other), judged, _FAILS)
+                return reduce(lambda one, other: _combine(_either, one, other), judged, _FAILS)
 
     def _compare(self, compare: Compare, facts: Mapping[str, Any]) -> "_OpenState":
-        path, is_amount = compare.path, compare.path == "amount_usd"
-        fact = amount_in_usd(facts, self._rates) if is_amount else fetch_fact(facts, path)
+        path = compare.path
+        fact = fetch_operand(facts, path, self._rates)
         if fact is MISSING and path.startswith(SIGNAL_ROOT) and compare.operator not in _PRESENCE:
             return _OpenState(frozenset({TRUE, FALSE}), {path: frozenset({(TRUE, FALSE)})})
         return _OpenState(frozenset({compile_comparison(compare)(fact)}), {})
@@ -129,5 +124,5 @@ def _combine(
     return _OpenState(states, pairs)
 
 
-def _weightier(one: int, other: int) -> int:
-    return max(one, other, key=_BY_WEIGHT.index)
+def _either(one: int, other: int) -> int:
+    return join_alternatives((one, other))
