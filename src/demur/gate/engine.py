@@ -33,7 +33,7 @@ _ALLOWED = "Nothing stands in the way of this request."
 # What decided if a finding is of none of the guards.
 _NO_GUARDS: Mapping[str, str] = {
     Surface.RUNTIME: "because a check could not be made",
-    Surface.MODEL: "by the model itself",
+    Surface.MODEL: "by the model or its provider",
 }
 
 

@@ -355,7 +355,7 @@ def test_the_explanation_says_what_decided_and_which_rule_was_overruled(
     ("surface", "words"),
     [
         (Surface.RUNTIME, "GUARDRAIL_UNAVAILABLE because a check could not be made; rule"),
-        (Surface.MODEL, "GUARDRAIL_UNAVAILABLE by the model itself; rule"),
+        (Surface.MODEL, "GUARDRAIL_UNAVAILABLE by the model or its provider; rule"),
     ],
 )
 def test_the_explanation_calls_neither_demur_nor_a_model_a_guard(
