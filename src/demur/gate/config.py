@@ -74,28 +74,20 @@ def find_config(environment: Mapping[str, str] | None = None) -> Path | None:
     The search goes from the working directory upwards, as git's does. It ends at the home folder
     or where another file system begins, and leaves out files that another user owns.
     """
-    return _find_upwards((CONFIG_NAME,), environment)
+    named = (os.environ if environment is None else environment).get(_VARIABLE)
+    return Path(named) if named else _find_upwards(CONFIG_NAME)
 
 
 def find_settings() -> Path | None:
     """Return the settings file, or else the nearest store, for `load_config`."""
-    return _find_upwards((CONFIG_NAME, STORE_NAME))
+    return find_config() or _find_upwards(STORE_NAME)
 
 
-def _find_upwards(
-    names: Iterable[str], environment: Mapping[str, str] | None = None
-) -> Path | None:
-    named = (os.environ if environment is None else environment).get(_VARIABLE)
-    if named:
-        return Path(named)
-    for name in names:
-        if Path(name).is_file():
-            return Path(name)
-    for folder in _list_parents():
-        for name in names:
-            if _is_trusted_file(folder / name):
-                return folder / name
-    return None
+def _find_upwards(name: str) -> Path | None:
+    if Path(name).is_file():
+        return Path(name)
+    above = (folder / name for folder in _list_parents())
+    return next(filter(_is_trusted_file, above), None)
 
 
 def _list_parents() -> Iterator[Path]:

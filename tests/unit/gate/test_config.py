@@ -104,7 +104,11 @@ def test_the_nearest_file_above_the_working_directory_is_found(
     written(tmp_path / "outer", "")
     assert find_config() == tmp_path / "outer/demur.toml"
     (inner / "demur.db").touch()
-    assert find_config() == tmp_path / "outer/demur.toml"
+    # Commands read the store that `open_enforcer` in the same folder writes.
+    assert find_settings() == find_config() == tmp_path / "outer/demur.toml"
+    (tmp_path / "outer/demur.toml").unlink()
+    (tmp_path / "demur.toml").unlink()
+    assert find_config() is None
     assert find_settings() == Path("demur.db")
 
 
