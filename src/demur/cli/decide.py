@@ -17,6 +17,7 @@ from demur.cli.options import (
     prefix_errors,
     read_requests,
     require_code,
+    usage_errors,
     write_file,
 )
 from demur.cli.records import (
@@ -43,7 +44,7 @@ from demur.errors import GrantError, InputError, one_line
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config, open_dry_run_gate, open_gate
 from demur.gate.gate import Gate
-from demur.gate.inputs import DEFAULT_TENANT
+from demur.gate.inputs import DEFAULT_TENANT, check_signals
 from demur.gate.memory import DEFAULT_SEVERITY
 from demur.grants import GrantRejection, read_grant_file, read_signing_key, sign_approval
 from demur.memory.experience import ActionOutcome
@@ -161,7 +162,7 @@ def parse_signals(texts: Sequence[str]) -> dict[str, Any]:
     """Return signals by name; a dot in a name makes a group.
 
     Raises:
-        UsageError: A text is not `NAME=VALUE`, or a name occurs twice.
+        UsageError: A text is not `NAME=VALUE`, or a name occurs twice or belongs to demur.
     """
     signals: dict[str, Any] = {}
     for text in texts:
@@ -177,7 +178,8 @@ def parse_signals(texts: Sequence[str]) -> dict[str, Any]:
         if not isinstance(inner, dict) or last in inner:
             raise UsageError(f"the signal `{name}` is given twice")
         inner[last] = _parse_signal_value(value)
-    return signals
+    with usage_errors():
+        return check_signals(signals)
 
 
 def _parse_signal_value(text: str) -> Any:

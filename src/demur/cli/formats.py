@@ -21,6 +21,7 @@ from demur.cli.options import (
     read_input,
     read_requests,
     require_code,
+    usage_errors,
 )
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
@@ -260,10 +261,11 @@ def run_respond(args: Namespace) -> int:
         "templates": load_templates(*args.templates, registry=registry),
         "registry": registry,
     }
-    if args.json:
-        print(json.dumps(view(source, **settings), indent=2, ensure_ascii=False))
-    else:
-        print(render(source, **settings))
+    with usage_errors("unknown slot"):
+        if args.json:
+            print(json.dumps(view(source, **settings), indent=2, ensure_ascii=False))
+        else:
+            print(render(source, **settings))
     return 0
 
 

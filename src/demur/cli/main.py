@@ -165,7 +165,10 @@ class Arguments:
             more["metavar"] = value
             if isinstance(more.get("default"), int | float):
                 more.setdefault("type", type(more["default"]))
-        self.parser.add_argument(name, help=help_text, **more)
+        action = self.parser.add_argument(name, help=help_text, **more)
+        if action.nargs == argparse.REMAINDER:
+            # There may be no further words; Python before 3.12 would ask for some.
+            action.required = False
 
     def epilog(self, text: str) -> None:
         """Set the text below the help."""

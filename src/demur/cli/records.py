@@ -183,13 +183,22 @@ def build_filter(args: Namespace) -> RecordFilter:
     """Return the filter that the options describe.
 
     Raises:
-        UsageError: A time or an amount cannot be used.
+        UsageError: A time or an amount cannot be used, or nothing lies between two of them.
     """
     now = system_clock()
+    since, until = (
+        None if text is None else format_timestamp(parse_time(text, now))
+        for text in (args.since, args.until)
+    )
     amounts = {name: getattr(args, name, None) for name in ("min_amount", "max_amount")}
     for name, amount in amounts.items():
         if amount is not None and not math.isfinite(amount):
             raise UsageError(f"`{amount}` is not an amount", where=f"--{name.replace('_', '-')}")
+    lowest, highest = amounts.values()
+    if lowest is not None and highest is not None and lowest > highest:
+        raise UsageError("--min-amount is above --max-amount", help="swap them")
+    if since is not None and until is not None and since >= until:
+        raise UsageError("--since is not before --until", help="swap them")
     currency = getattr(args, "currency", None)
     return RecordFilter(
         **amounts,
@@ -199,8 +208,8 @@ def build_filter(args: Namespace) -> RecordFilter:
         verdict=getattr(args, "verdict", None),
         reason_code=getattr(args, "code", None),
         action_type=args.action,
-        since=None if args.since is None else format_timestamp(parse_time(args.since, now)),
-        until=None if args.until is None else format_timestamp(parse_time(args.until, now)),
+        since=since,
+        until=until,
         subject=getattr(args, "subject", None),
     )
 

@@ -36,6 +36,13 @@ def test_the_words_that_fit_are_listed(words: list[str], candidates: list[str]) 
     assert list_candidates(words) == candidates
 
 
+def test_only_the_shell_is_required() -> None:
+    ran = demur("completion")
+
+    assert ran.status == 2
+    assert ran.err.startswith("error: the following arguments are required: SHELL\n")
+
+
 def test_the_command_prints_the_words_even_if_they_look_like_options() -> None:
     assert demur("completion", "bash", "words", "show", "--ten").out == "--tenant\n"
     assert demur("completion", "zsh", "words", "show", "--help").out == "--help\n"

@@ -15,7 +15,7 @@ from support.gates import finding, opened, refund
 
 from demur.cli import formats
 from demur.cli.formats import configure_respond, run_respond
-from demur.cli.main import Arguments
+from demur.cli.main import Arguments, UsageError
 from demur.codes.registry import Registry
 from demur.emit.formats import EMIT_FORMATS
 from demur.errors import InputError
@@ -410,5 +410,5 @@ def test_invalid_arguments_of_respond_are_errors() -> None:
         respond("RATE_LIMITS")
     with pytest.raises(InputError, match="`tool` is not NAME=VALUE"):
         respond("RATE_LIMIT", "--slot", "tool")
-    with pytest.raises(InputError, match="unknown slot `tol`"):
+    with pytest.raises(UsageError, match="unknown slot `tol`"):
         respond("RATE_LIMIT", "--slot", "tol=x")

@@ -294,6 +294,19 @@ def test_an_amount_is_a_number() -> None:
     assert ran == (2, "", "error: --min-amount: `nan` is not an amount\n")
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--min-amount 5 --max-amount 1", "--min-amount is above --max-amount"),
+        ("--since today --until yesterday", "--since is not before --until"),
+    ],
+)
+def test_limits_that_leave_nothing_are_a_usage_error(options: str, problem: str) -> None:
+    ran = demur("show", *options.split())
+
+    assert ran == (2, "", f"error: {problem}\n  help: swap them\n")
+
+
 def sections(*words: object) -> dict[str, list[str]]:
     """Return the lines of each section, unwrapped."""
     ran = demur("explain", "last", *words)
