@@ -162,7 +162,7 @@ class TenantHistories:
         return histories.update(run, change)
 
 
-_MAX_RUNS = 500
+_MAX_RUN_FILES = 500
 _MAX_HISTORY_BYTES = 4_000_000
 _MAX_TENANT_BYTES = 32_000_000
 _MAX_RESULT_LENGTH = 8_000
@@ -203,7 +203,7 @@ class FileHistories:
     """
 
     def __init__(
-        self, folder: Path, *, max_runs: int = _MAX_RUNS, max_bytes: int = _MAX_HISTORY_BYTES
+        self, folder: Path, *, max_runs: int = _MAX_RUN_FILES, max_bytes: int = _MAX_HISTORY_BYTES
     ) -> None:
         self._folder = folder
         self._max_runs = max_runs

@@ -137,30 +137,30 @@ class TenantMemories:
         self._projection = projection
         self._elapsed = clock_s
         self._locks: dict[str, Lock] = {}
-        self._kept: dict[str, _CachedIndex] = {}
+        self._cached: dict[str, _CachedIndex] = {}
 
     def load_index(self, tenant: str, now: datetime) -> MemoryIndex:
         """Return a tenant's current memory index."""
-        at_hand = self.cached_index(tenant, now)
-        if at_hand is not None:
-            return at_hand
+        cached = self.cached_index(tenant, now)
+        if cached is not None:
+            return cached
         # Lock per tenant: indexing a large memory takes a while.
         with self._locks.setdefault(tenant, Lock()):
-            kept, elapsed = self._kept.get(tenant), self._elapsed()
+            entry, elapsed = self._cached.get(tenant), self._elapsed()
             version = self._store.memory_version(tenant)
-            if kept is None or kept.version != version or _is_expired(kept.snapshot, now):
+            if entry is None or entry.version != version or _is_expired(entry.snapshot, now):
                 index = self._read_index(tenant, now)
             else:
-                index = kept.snapshot
-            self._kept[tenant] = _CachedIndex(version, elapsed, index)
+                index = entry.snapshot
+            self._cached[tenant] = _CachedIndex(version, elapsed, index)
             return index
 
     def cached_index(self, tenant: str, now: datetime) -> MemoryIndex | None:
         """Return a tenant's memory index if it is cached and fresh, without reading the store."""
-        kept = self._kept.get(tenant)
-        if kept is None or self._elapsed() - kept.checked >= _REFRESH_S:
+        entry = self._cached.get(tenant)
+        if entry is None or self._elapsed() - entry.checked >= _REFRESH_S:
             return None
-        return None if _is_expired(kept.snapshot, now) else kept.snapshot
+        return None if _is_expired(entry.snapshot, now) else entry.snapshot
 
     def _read_index(self, tenant: str, now: datetime) -> MemoryIndex:
         rows = self._store.list_experiences(tenant, format_timestamp(now))
@@ -174,7 +174,7 @@ class TenantMemories:
 
     def invalidate(self, tenant: str) -> None:
         """Drop a tenant's cached index, so that the next use reads it again."""
-        self._kept.pop(tenant, None)
+        self._cached.pop(tenant, None)
 
 
 def _is_expired(index: MemoryIndex, now: datetime) -> bool:
