@@ -199,7 +199,7 @@ def check_compiled(
         assert list(got.reason_codes) == want["reason_codes"]
         assert list(got.matched_rules) == want["matched_rules"]
         assert list(got.shadow_rules) == want["shadow_rules"]
-        assert [fact[:2] for fact in got.invalid] == want["invalid"]
+        assert [(fact.rule_id, fact.path) for fact in got.invalid] == want["invalid"]
         assert list(got.missing) == want["missing"]
         assert got.defaulted == want["defaulted"]
         assert sorted(got.missing_signals) == sorted(want["missing_signals"])

@@ -21,10 +21,9 @@ from demur.memory.recall import MemorySettings, Recall, apply_memory
 from demur.model.decision import Decision
 from demur.model.finding import Finding
 from demur.model.grant import Grant
-from demur.model.record import DecisionRecord, Explanation
+from demur.model.record import DecisionRecord, Explanation, InvalidField
 from demur.policy.conditions import SIGNAL_ROOT
 from demur.policy.evaluation import CompiledPolicy, Evaluation, FoundCode, merge_missing
-from demur.policy.missing import InvalidFact
 from demur.policy.policy import Policy, describe_condition
 from demur.version import ENGINE_VERSION
 
@@ -158,7 +157,7 @@ def _detail_sentences(
         yield "What could not be judged is not executed."
 
 
-def _invalid_sentences(invalid: Sequence[InvalidFact]) -> Iterator[str]:
+def _invalid_sentences(invalid: Sequence[InvalidField]) -> Iterator[str]:
     """Yield why each fact cannot be used, once; the first engine named rules, and no reason."""
     for fact in invalid:
         if not fact.why:

@@ -26,7 +26,6 @@ from demur.model.record import (
     Amount,
     DecisionRecord,
     Determinism,
-    InvalidField,
     MatchedRule,
     Personal,
     PolicyRef,
@@ -125,9 +124,7 @@ class Recorder:
             matched_rules=self._matched(evaluation.matched_rules),
             shadow_rules=evaluation.shadow_rules,
             shadowed_codes=evaluation.shadowed_codes,
-            invalid=tuple(InvalidField(**fact._asdict()) for fact in evaluation.invalid)
-            if evaluation.invalid
-            else (),
+            invalid=evaluation.invalid,
             accepted=tuple(scrub_texts(decision.accepted, prepared.redacted.texts)),
             context_ref=prepared.redacted.request.get("context_ref"),
             redaction=Redaction(profile=self._profile, removed=removed)

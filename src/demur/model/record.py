@@ -70,14 +70,19 @@ class MatchedRule(msgspec.Struct, frozen=True, kw_only=True):
 class InvalidField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A fact that a rule compares and that is invalid, and why.
 
-    `part` is the field to supply where it is not the fact itself. Records of engine 0.1.0 do not
-    say why.
+    `part` is the field to supply where it is not the fact itself, such as the currency of an
+    amount. Records of engine 0.1.0 do not say why.
     """
 
     rule_id: str
     path: str
     why: str = ""
     part: str = ""
+
+    @property
+    def field(self) -> str:
+        """The field to supply or to correct."""
+        return self.part or self.path
 
     def __str__(self) -> str:
         return f"{self.path} cannot be used{f': {self.why}' if self.why else ''}"
@@ -343,7 +348,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             accepted=self.accepted,
             requester=requester,
             scope=scope,
-            unusable={fact.part or fact.path: str(fact) for fact in self.invalid if fact.why},
+            unusable={fact.field: str(fact) for fact in self.invalid if fact.why},
         )
 
 

@@ -15,6 +15,7 @@ from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, RefusalClass, Verdict, strictest_verdict
 from demur.model.finding import Action, Finding
+from demur.model.record import InvalidField
 from demur.model.refusal import list_named
 from demur.policy.codegen import RuleFunction, write_rule_function
 from demur.policy.conditions import iter_comparisons, signal_paths
@@ -27,7 +28,7 @@ from demur.policy.facts import (
     fetch_fact,
     fetch_operand,
 )
-from demur.policy.missing import InvalidFact, RequestGaps, depends_on_facts
+from demur.policy.missing import RequestGaps, depends_on_facts
 from demur.policy.policy import All, Compare, Condition, Operator, Policy, PolicyRule, RuleOutcome
 from demur.policy.signals import MissingSignal, SignalGaps
 
@@ -65,7 +66,7 @@ class Evaluation(NamedTuple):
     matched_rules: tuple[str, ...]
     shadow_rules: tuple[str, ...] = ()
     shadowed_codes: tuple[str, ...] = ()
-    invalid: tuple[InvalidFact, ...] = ()
+    invalid: tuple[InvalidField, ...] = ()
     constraints: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     obligations: tuple[Obligation, ...] = ()
@@ -94,7 +95,7 @@ def is_mere_warning(entry: Entry, action: Action) -> bool:
 def combine_outcomes(
     policy: Policy,
     matched: Sequence[PolicyRule],
-    invalid: Sequence[InvalidFact],
+    invalid: Sequence[InvalidField],
     findings: Iterable[Finding],
     registry: Registry,
     *,
@@ -288,12 +289,12 @@ class CompiledPolicy:
             return rule
         return rule._replace(then=rule.then._replace(missing=asked[index]))
 
-    def _find_invalid(self, indexes: Sequence[int], facts: Mapping[str, Any]) -> list[InvalidFact]:
+    def _find_invalid(self, indexes: Sequence[int], facts: Mapping[str, Any]) -> list[InvalidField]:
         rules = [self.policy.rules[index] for index in indexes]
         rules = [rule for rule in rules if not rule.shadow]
         if self._as_first_engine:
             return [
-                InvalidFact(rule.id, path)
+                InvalidField(rule_id=rule.id, path=path)
                 for rule in rules
                 for path in _invalid_paths(rule.condition, facts, self.policy)
             ]

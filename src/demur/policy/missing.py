@@ -6,9 +6,10 @@ cannot use is named with the reason and with what would be right.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from demur.codes.vocabulary import GrantKind, Verdict
+from demur.model.record import InvalidField
 from demur.policy.conditions import absent_paths
 from demur.policy.facts import (
     AMOUNT_USD,
@@ -33,26 +34,6 @@ _AMOUNT, _VALUE, _CURRENCY = "action.amount", "action.amount.value", "action.amo
 _KINDS = {"text": "a text", "number": "a number", "boolean": "true or false"}
 
 
-class InvalidFact(NamedTuple):
-    """A fact that a rule compares and that cannot be used, and why.
-
-    `part` is the field to supply if it is not the fact itself, such as the currency of an amount.
-    """
-
-    rule_id: str
-    path: str
-    why: str = ""
-    part: str = ""
-
-    @property
-    def field(self) -> str:
-        """The field to supply or to correct."""
-        return self.part or self.path
-
-    def __str__(self) -> str:
-        return f"{self.path} cannot be used{f': {self.why}' if self.why else ''}"
-
-
 def depends_on_facts(rule: PolicyRule) -> bool:
     """Return whether a rule that matched may ask for less than its outcome lists."""
     if rule.then.verdict is Verdict.ALLOW or not rule.then.missing:
@@ -74,15 +55,15 @@ class RequestGaps:
             return self._fields_to_supply(rule.condition, holds=True) or ()
         return tuple(name for name in rule.then.missing if not self._is_present(name))
 
-    def invalid_facts(self, rule: PolicyRule) -> list[InvalidFact]:
+    def invalid_facts(self, rule: PolicyRule) -> list[InvalidField]:
         """Return the facts that keep a rule from being judged, each path once."""
-        found: dict[str, InvalidFact] = {}
+        found: dict[str, InvalidField] = {}
         for compare in self._invalid_comparisons(rule.condition):
             path = compare.path
             part, why = "", _comparison_problem(compare, self._fetch(path))
             if path == AMOUNT_USD:
                 part, why = self._amount_problem()
-            found.setdefault(path, InvalidFact(rule.id, path, why, part))
+            found.setdefault(path, InvalidField(rule_id=rule.id, path=path, why=why, part=part))
         return list(found.values())
 
     def _fields_to_supply(self, condition: Condition, *, holds: bool) -> tuple[str, ...] | None:

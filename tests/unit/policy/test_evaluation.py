@@ -19,6 +19,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, Surface, Verdict
 from demur.errors import UnknownCodeError
 from demur.model.finding import Action, Finding
+from demur.model.record import InvalidField
 from demur.policy import codegen
 from demur.policy import evaluation as compiler
 from demur.policy.evaluation import (
@@ -29,7 +30,6 @@ from demur.policy.evaluation import (
     verdict_floor,
 )
 from demur.policy.loader import parse_policy
-from demur.policy.missing import InvalidFact
 from demur.policy.policy import All, Mode, Policy, PolicyRule, RuleOutcome, ShadowedCode, Stage
 
 CORE = Registry.load()
@@ -135,7 +135,10 @@ def test_effects_of_rules_are_merged_in_order_without_duplicates() -> None:
         missing=("m2", "m1"),
         obligations=(Obligation.HUMAN_REVIEW, Obligation.CRISIS_RESOURCES),
     )
-    invalid = [InvalidFact("3", "m3"), InvalidFact("4", "m3"), InvalidFact("4", "m1")]
+    invalid = [
+        InvalidField(rule_id=rule_id, path=path)
+        for rule_id, path in (("3", "m3"), ("4", "m3"), ("4", "m1"))
+    ]
 
     assert combine_outcomes(
         policy(), [first, second], invalid, seen("PII_DETECTED"), CORE
@@ -156,7 +159,7 @@ def test_effects_of_rules_are_merged_in_order_without_duplicates() -> None:
 
 
 def test_an_unusable_fact_abstains_and_leaves_a_proven_no() -> None:
-    fact = InvalidFact("r", "evidence.a")
+    fact = InvalidField(rule_id="r", path="evidence.a")
     deny = rule("d", Verdict.DENY, "RCE_RISK")
 
     got = combine_outcomes(policy(), [ALLOW], [fact], [], CORE)
@@ -225,7 +228,7 @@ CODES = st.lists(st.sampled_from(["RCE_RISK", "PII_DETECTED", "GUARDRAIL_UNAVAIL
 def test_the_verdict_is_the_strictest_of_its_parts(
     rules: list[PolicyRule], codes: list[str], broken: bool
 ) -> None:
-    invalid = [InvalidFact("r", "x")] if broken else []
+    invalid = [InvalidField(rule_id="r", path="x")] if broken else []
     got = combine_outcomes(policy(), rules, invalid, seen(*codes), CORE)
     counted = [one for one in rules if not one.shadow]
     parts = [one.then.verdict for one in counted] + [verdict_floor(CORE[code]) for code in codes]
@@ -291,7 +294,7 @@ def agrees(
     assert list(got.reason_codes) == want["reason_codes"]
     assert list(got.matched_rules) == want["matched_rules"]
     assert list(got.shadow_rules) == want["shadow_rules"]
-    assert [fact[:2] for fact in got.invalid] == want["invalid"]
+    assert [(fact.rule_id, fact.path) for fact in got.invalid] == want["invalid"]
     assert list(got.missing) == want["missing"]
     assert got.defaulted == want["defaulted"]
     return got
@@ -368,7 +371,10 @@ def test_a_rule_that_asks_for_an_action_that_is_no_text_is_in_every_bucket(built
 
     got = agrees(one, {"action": {"type": "x"}})
     assert got.matched_rules == ("R2",)
-    assert [fact[:2] for fact in got.invalid] == [("R0", "action.type"), ("R1", "action.type")]
+    assert [(fact.rule_id, fact.path) for fact in got.invalid] == [
+        ("R0", "action.type"),
+        ("R1", "action.type"),
+    ]
     assert agrees(one, {"action": {"type": 5}}).matched_rules == ("R0", "R1")
     assert built == [[0, 1, 2], [0, 1, 2]]
 
@@ -598,11 +604,13 @@ def test_only_the_unusable_fact_is_named_next_to_findings() -> None:
     one = compiled({"findings.codes": {"contains": "RCE_RISK"}, "evidence.a": {"gt": 1}})
 
     assert agrees(one, {"evidence": {"a": "x"}}, [RCE]).invalid == (
-        InvalidFact("R0", "evidence.a", "it is a text; give a number"),
+        InvalidField(rule_id="R0", path="evidence.a", why="it is a text; give a number"),
     )
     assert agrees(one, {"evidence": {"a": "x"}}, [PII]).invalid == ()
     forged = {"evidence": {"a": "x"}, "findings": 5}
-    assert [fact[:2] for fact in agrees(one, forged, [RCE]).invalid] == [("R0", "evidence.a")]
+    assert [(fact.rule_id, fact.path) for fact in agrees(one, forged, [RCE]).invalid] == [
+        ("R0", "evidence.a")
+    ]
 
 
 def test_a_shadow_rule_that_cannot_be_judged_is_silent() -> None:

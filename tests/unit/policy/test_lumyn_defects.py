@@ -88,7 +88,9 @@ def test_unusable_evidence_never_opens_a_block(risk: Any) -> None:
 
     assert got.verdict is Verdict.ABSTAIN
     assert "EVIDENCE_INVALID" in got.reason_codes
-    assert [fact[:2] for fact in got.invalid] == [("B", "evidence.chargeback_risk")]
+    assert [(fact.rule_id, fact.path) for fact in got.invalid] == [
+        ("B", "evidence.chargeback_risk")
+    ]
     assert got.missing == ("evidence.chargeback_risk",)
 
 
