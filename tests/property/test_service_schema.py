@@ -84,7 +84,9 @@ def hold(scene: tuple[Caller, str, str], route: ApiRoute, examples: int) -> None
         answered = call(
             ready.method, ready.path_url, content=body, headers=dict(ready.headers), key=key
         )
-        case.validate_response(answered, checks=JUDGES)
+        # A list beyond its limit may be a body that is too large: schemathesis expects no 413.
+        judges = JUDGES[:-1] if answered.status_code == 413 else JUDGES
+        case.validate_response(answered, checks=judges)
 
     holds()
 
