@@ -25,6 +25,7 @@ from demur.guards.retrieval import RetrievedPassage
 from demur.guards.tool_manifest import ToolDefinition
 from demur.model.decision import Outcome
 from demur.model.grant import Grant
+from demur.model.request import Subject
 from demur.service.authentication import Role
 from demur.service.calls import (
     ApiAnswer,
@@ -37,6 +38,7 @@ from demur.service.calls import (
 from demur.service.problem import invalid_call
 from demur.service.routes.checks import warm_surfaces
 from demur.service.routes.decide import require_made
+from demur.source.mismatch import describe_mismatch
 
 ENFORCE_ROUTES = RouteTable()
 # The name of this way in on records, and in the keys of histories and rates.
@@ -199,8 +201,10 @@ def context_for(call: ApiCall, body: EnforceCall) -> CallContext:
 
     Raises:
         InputError: A signal is invalid.
+        ProblemError: The subject is invalid.
     """
     check_signals(body.signals)
+    _check_subject(body.subject)
     tenant = call.caller.tenant
     subject_id = (body.subject or {}).get("id")
     return CallContext(
@@ -213,6 +217,14 @@ def context_for(call: ApiCall, body: EnforceCall) -> CallContext:
         key=f"{tenant or ''}\x1f{subject_id or call.caller.name}",
         signals=body.signals,
     )
+
+
+def _check_subject(subject: Mapping[str, Any] | None) -> None:
+    try:
+        msgspec.convert(subject, Subject | None)
+    except msgspec.ValidationError as error:
+        found = describe_mismatch(error, Subject)
+        raise invalid_call(422, found.problem, f"subject.{found.where}", found.help) from error
 
 
 async def _answer_check(call: ApiCall, check: Steps[CheckResult], *surfaces: Surface) -> ApiAnswer:

@@ -225,6 +225,7 @@ def test_the_locale_of_a_call_chooses_the_help_lines() -> None:
         ("prompt", {"text": "x", "tenant": "acme"}, None),
         ("prompt", {"text": "x", "cost": 0}, "cost"),
         ("prompt", {"text": "x", "signals": {"a.b": 1}}, "signals.a.b"),
+        ("prompt", {"text": "x", "subject": {"id": 5}}, "subject.id"),
         ("tool_call", {"name": "x", "arguments": 3}, "arguments"),
         ("tool_call", {"name": "x", "grants": [{}]}, "grants[0]"),
         ("tool_result", {"name": "x"}, None),
