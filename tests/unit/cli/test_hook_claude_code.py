@@ -152,7 +152,10 @@ def test_a_store_that_cannot_be_written_refuses(state: Path, tmp_path: Path) -> 
 def test_a_state_that_cannot_be_kept_refuses(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    assert code_of(process(call(), "--state", tmp_path / "file")) == "INTERNAL_ERROR"
+    ran = process(call(), "--state", tmp_path / "file")
+
+    assert code_of(ran) == "STORAGE_UNAVAILABLE"
+    assert f"{tmp_path / 'file'}: the state folder cannot be created: file exists" in ran.out
 
 
 def test_a_prompt_that_cannot_be_judged_is_refused(state: Path, tmp_path: Path) -> None:

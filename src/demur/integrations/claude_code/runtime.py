@@ -19,7 +19,7 @@ from demur.enforce.context import drive
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.history import FileHistories
 from demur.enforce.opening import build_enforcer
-from demur.errors import DemurError
+from demur.errors import DemurError, error_reason
 from demur.gate.config import Config, load_config, open_gate
 from demur.gate.pipeline import GuardStep
 from demur.integrations.claude_code.fallback import (
@@ -124,7 +124,11 @@ class HookRuntime:
     """
 
     def __init__(self, config: HookConfig, surfaces: Sequence[Surface] = _ALL_SURFACES) -> None:
-        config.state.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        try:
+            config.state.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        except OSError as error:
+            problem = f"the state folder cannot be created: {error_reason(error)}"
+            raise StorageError(problem, where=str(config.state)) from error
         self._config = config
         self._stamp = files_stamp(config)
         self._pins = read_pins(config.pins)
