@@ -90,6 +90,8 @@ def _tally_answers(
 
 
 def _parse_row(number: int, item: Mapping[str, Any]) -> EvalRow:
+    if not isinstance(item, Mapping):
+        raise InputTypeError.wrong_type(f"item {number}", "a row or a mapping", item)
     row, problems = read_row({"id": f"item-{number}", **item}, lambda _: f"item {number}")
     if row is None:
         raise SuiteError.from_problems(problems)

@@ -97,3 +97,9 @@ def test_an_item_without_a_label_is_an_error_with_its_place() -> None:
         measure_safety_utility(careful, [*SET, {"prompt": "x", "label": "bad"}])
 
     assert caught.value.where == "item 5"
+
+
+def test_a_row_that_is_no_mapping_is_an_error_that_names_it() -> None:
+    rows: Any = ["Hi"]
+    with pytest.raises(InputTypeError, match="item 1 must be a row or a mapping, not `str`"):
+        measure_safety_utility(careful, rows)
