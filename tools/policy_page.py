@@ -24,7 +24,7 @@ A field is a dotted path into the request; null counts as not there.
 A path begins with one of {roots}.
 {shortcuts}, and `amount_usd` is the action's amount in dollars, by the policy's `rates`.
 {findings} are what guards saw.
-`signals.NAME` is a [signal](../how-to/use-signals.md) beside the request:
+`signals.NAME` is a [signal](../how-to/use-signals.md), which comes with the request:
 a number, a text or a boolean.
 `signals.guards.GUARD.NAME` is a signal of a guard, which no caller can write.
 demur does not judge a request if a missing signal decides whether a rule that refuses matches.

@@ -71,7 +71,7 @@ def configure_export(add: Arguments) -> None:
     """Add the command's arguments."""
     add.epilog(
         "a pack holds all inputs of one decision, for `demur replay` anywhere; JSON lines are for "
-        "`demur diff`, for `demur replay` beside the store, and for auditors. Both hold the "
+        "`demur diff`, for `demur replay` with the store, and for auditors. Both hold the "
         "inputs, which may be personal data"
     )
     add("id [ID]", ID_HELP)
