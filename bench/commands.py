@@ -1,10 +1,15 @@
 """The command guard against a plain list of regexes: false alarms, recall, and time.
 
-    python bench/commands.py FOLDER [--fuzz N]
+    python bench/commands.py FOLDER [--fuzz N] [--packages FOLDER...] [--show-held] [--quick]
 
 FOLDER holds two labelled sets, one JSON object a line: `F_tldr_commands.jsonl` (everyday
 commands: `text`) and `F_atomic_redteam.jsonl` (attack techniques: `text`, `platform`, `shell`,
 `category`, the id of the technique). Rates come with Wilson's 95 % intervals, set by set.
+
+Commands that people type are collected from the files of installed packages at run time (see
+`command_sources.py`); their number depends on the machine. `--show-held` prints each ordinary
+command that is held (blocked or escalated), with the rules; `--quick` leaves out techniques of
+Windows and clouds, and times.
 
 Everyday commands were used for tuning, so their rate flatters. Techniques are split in half by the
 hash of their id. Rules were written from one half; the other half was not read, and is printed
@@ -22,6 +27,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from command_sources import DEFAULT_FOLDERS, collect_commands
+
 from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
 
@@ -34,6 +41,7 @@ LANGUAGES = {
     "powershell": Language.POWERSHELL,
     "command_prompt": Language.CMD,
 }
+HELD = ("block", "escalate")
 STRENGTH = ("block", "escalate", "warn", "")
 # Patterns that deny lists usually hold.
 REGEXES = re.compile(
@@ -112,6 +120,47 @@ def print_false_alarms(benign: list[Row]) -> None:
         print(f"{name:34}{format_rates(found)}")
 
 
+def print_ordinary(sets: dict[str, list[str]], *, show_held: bool) -> None:
+    """Print how often the guard holds or warns of ordinary commands, set by set."""
+    print("\nordinary commands, per cent [95 %]")
+    print(f"{'':34}{'rows':>6}  {'held':17}  {'warned only':17}")
+    held_rows: list[tuple[str, str, str]] = []
+    for name, texts in sets.items():
+        found: Counter[str] = Counter()
+        for text in texts:
+            action = strongest_action(text, Language.SHELL)
+            found[action] += 1
+            if action in HELD:
+                held_rows.append((name, text, ", ".join(held_rules(text))))
+        held, total = sum(found[action] for action in HELD), sum(found.values())
+        rates = f"{format_rate(held, total)}  {format_rate(found['warn'], total)}"
+        print(f"{name:34}{total:>6}  {rates}")
+    for name, text, rules in held_rows if show_held else ():
+        print(f"{name}: {rules}: {text!r}")
+
+
+def held_rules(text: str) -> list[str]:
+    """Return the rules by which a command is held, with their targets."""
+    findings = check(Command(text=text, language=Language.SHELL), CONFIG)
+    held = (finding.evidence for finding in findings if finding.action.value in HELD)
+    return [f"{evidence['rule']} {evidence.get('target', '')}".strip() for evidence in held]
+
+
+def print_unix_attacks(attacks: list[Row]) -> None:
+    """Print how often the guard holds attack techniques for the shells of Linux and macOS."""
+    rows = [row for row in attacks if is_unix_row(row)]
+    found = Counter(strongest_action(row["text"], Language.SHELL) for row in rows)
+    print("\nattack techniques for Linux and macOS, per cent [95 %]")
+    print(f"{'':34}{'rows':>6}  {'block':17}  {'block or escalate':17}  {'any note':17}")
+    print(f"{'Linux and macOS, as shell':34}{format_rates(found)}")
+
+
+def is_unix_row(row: Row) -> bool:
+    """Whether a technique is a shell command for Linux or macOS."""
+    unix = {"linux", "macos"} & set(row["platform"].split("/"))
+    return bool(unix) and LANGUAGES[row["shell"]] is Language.SHELL
+
+
 def print_recall(attacks: list[Row]) -> None:
     """Print the recall of attacks by half and platform, and the weakest techniques."""
     print("\nattack techniques, per cent [95 %]")
@@ -187,16 +236,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--fuzz", type=int, default=0)
+    parser.add_argument("--packages", type=Path, nargs="*", default=DEFAULT_FOLDERS)
+    parser.add_argument("--show-held", action="store_true")
+    parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    if options.folder is None or not (options.folder / "F_tldr_commands.jsonl").is_file():
-        print("commands: there is no folder of labelled sets (F_*.jsonl), so nothing is measured")
-        return
-    benign = read_rows(options.folder / "F_tldr_commands.jsonl")
-    attacks = read_rows(options.folder / "F_atomic_redteam.jsonl")
-    print_false_alarms(benign)
-    print_recall(attacks)
-    print_speed(benign, attacks)
-    if options.fuzz:
+    has_folder = options.folder is not None
+    benign, attacks = [], []
+    if has_folder and (options.folder / "F_tldr_commands.jsonl").is_file():
+        benign = read_rows(options.folder / "F_tldr_commands.jsonl")
+        attacks = read_rows(options.folder / "F_atomic_redteam.jsonl")
+    else:
+        print("commands: there is no folder of labelled sets (F_*.jsonl), so only packages count")
+    collected = collect_commands(options.packages)
+    sets = {name: [text for text, _ in rows] for name, rows in collected.items()}
+    documented = {"tldr pages": [row["text"] for row in benign]} if benign else {}
+    print_ordinary(documented | sets, show_held=options.show_held)
+    if attacks:
+        print_unix_attacks(attacks)
+    if attacks and not options.quick:
+        print_false_alarms(benign)
+        print_recall(attacks)
+        print_speed(benign, attacks)
+    if attacks and options.fuzz:
         run_splices([row["text"] for row in [*benign, *attacks]], options.fuzz)
 
 
