@@ -55,4 +55,4 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_its_records(
         day = datetime(2027, 1, 1, tzinfo=UTC)
         counted = store.read_tallies("acme", day, day + timedelta(days=1))
         assert [one.number for one in counted.decisions] == [1]
-        assert store.info()["schema_version"] == 2
+        assert store.info()["schema_version"] == 3

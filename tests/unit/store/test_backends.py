@@ -469,7 +469,7 @@ def test_a_doctor_learns_what_the_store_is(backend: Backend) -> None:
     info = backend.info()
 
     assert info["kind"] in {"sqlite", "postgresql"}
-    assert info["schema_version"] == 2
+    assert info["schema_version"] == 3
     assert info["durability"] == "full"
     assert info["place"]
 

@@ -93,7 +93,7 @@ def test_a_schema_created_meanwhile_is_not_created_again(
     )
 
     with open_store(path) as store:
-        assert store.info()["schema_version"] == 2
+        assert store.info()["schema_version"] == 3
 
 
 def test_turning_on_the_log_waits_for_others_and_not_for_ever(path: Path) -> None:
