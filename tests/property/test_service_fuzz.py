@@ -13,10 +13,12 @@ from support.property_runs import examples
 from support.service_app import Caller, open_service
 
 from demur.codes.loading import default_registry
+from demur.service.authentication import Role
 from demur.service.calls import ApiRoute
 from demur.service.routes import ROUTES
 from demur.service.settings import ServiceSettings
 
+JSON = "application/json"
 POSTS = [route for route in ROUTES if route.takes is not None]
 WHATEVER = settings(
     max_examples=examples(60),
@@ -72,6 +74,34 @@ def test_any_body_gets_a_clear_answer(call: Caller, route: ApiRoute, body: Any) 
         judged(call("POST", placed(route), content=body, headers={"content-type": kind}))
     else:
         judged(call("POST", placed(route), body))
+
+
+@pytest.mark.parametrize(
+    "route",
+    [one for one in POSTS if isinstance(one.example, dict) and one.role is not Role.ADMIN],
+    ids=lambda route: route.name,
+)
+def test_no_route_takes_a_key_twice(call: Caller, route: ApiRoute) -> None:
+    name = next(iter(route.example))
+    whole = json.dumps(route.example)
+    twice = f'{{"{name}": {json.dumps(route.example[name])}, {whole[1:]}'.encode()
+
+    answered = call("POST", placed(route), content=twice, headers={"content-type": JSON})
+
+    judged(answered)
+    assert (answered.status_code, answered.json()["where"]) == (422, name)
+
+
+def test_no_line_of_a_stream_takes_a_key_twice(call: Caller) -> None:
+    kind = {"content-type": "application/x-ndjson"}
+    place = "/v1/enforce/answer/stream"
+
+    first = call("POST", place, content=b'{"text": "a", "text": "b"}', headers=kind)
+    later = call("POST", place, content=b'{}\n{"text": "a", "text": "b"}', headers=kind)
+
+    assert (first.status_code, first.json()["where"]) == (422, "text")
+    assert "event: problem" in later.text
+    assert "duplicate key" in later.text
 
 
 @given(

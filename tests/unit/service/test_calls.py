@@ -74,6 +74,32 @@ def test_json_of_another_shape_is_a_422_that_names_the_part(body: bytes, where: 
     assert error.problem[0].islower()
 
 
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (b'{"number": 1, "number": 2}', "number"),
+        (b'{"number": 1, "n\\u0075mber": 1}', "number"),
+        (b'{"a": [{"b": 1}, {"c": {"b": 1, "b": 1}}]}', "a[1].c.b"),
+        (b'[[{"": 0, "": 1}]]', "[0][0]."),
+        (b'{"a": {"b": 1}, "b": 2, "a": 3}', "a"),
+    ],
+)
+def test_a_duplicate_key_is_refused_with_its_place(body: bytes, where: str) -> None:
+    error = refused(call(body), object)
+
+    assert (error.status, error.problem, error.where) == (422, "duplicate key", where)
+
+
+def test_equal_keys_of_different_objects_are_no_duplicates() -> None:
+    body = b'{"a": {"a": 1, "b": [{"a": 1}, {"a": 2}]}, "b": "\\"a\\": 1"}'
+
+    assert call(body).decode_body(dict)["a"]["a"] == 1
+
+
+def test_a_body_that_is_nested_too_deeply_says_so() -> None:
+    assert refused(call(b"[" * 100_000), object).problem == "the body is nested too deeply"
+
+
 def test_a_validation_error_of_a_value_is_passed_on() -> None:
     error = refused(call(b'{"number": 1, "name": "bad"}'))
 

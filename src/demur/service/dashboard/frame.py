@@ -166,13 +166,17 @@ def parse_form(body: bytes) -> dict[str, str]:
     """Return the fields of a form.
 
     Raises:
-        ProblemError: The body is no form.
+        ProblemError: The body is no form, or a field occurs twice.
     """
     try:
         text = body.decode("ascii")
-        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FORM_FIELDS))
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FORM_FIELDS)
     except ValueError:
         raise invalid_call(400, "the body is not a form") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise invalid_call(400, "a field of the form occurs twice")
+    return fields
 
 
 def parse_uploaded_file(body: bytes, content_type: str) -> tuple[str, bytes]:

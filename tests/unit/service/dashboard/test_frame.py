@@ -99,6 +99,11 @@ def test_a_malformed_form_is_refused(body: bytes) -> None:
         parse_form(body)
 
 
+def test_a_form_with_a_field_twice_is_refused() -> None:
+    with pytest.raises(ProblemError, match="occurs twice"):
+        parse_form(b"value=good&note=&value=missed_harm")
+
+
 def test_the_first_file_is_taken_with_all_its_bytes() -> None:
     content = b"one\r\n\r\ntwo\xff\r\n"
     body = (
