@@ -62,6 +62,36 @@ def test_no_known_wrapper_hides_what_is_harmful(harmful: tuple[str, str], wrappe
     assert code in held(wrapper + request)
 
 
+def join_marked(words: list[str], before: str, after: str, between: str) -> str:
+    return between.join(f"{before}{word}{after}" for word in words)
+
+
+FORMATS = st.sampled_from(
+    [
+        ("**", "**", " "),
+        ("_", "_", " "),
+        ("`", "`", " "),
+        ("- ", "", "\n"),
+        ("1. ", "", "\n"),
+        ("> ", "", "\n"),
+        ("| ", " ", ""),
+        ("<b>", "</b>", " "),
+        ("[", "](#top)", " "),
+    ]
+)
+
+
+# A picture's address cannot be formatted word by word.
+@given(HARMFUL.filter(lambda harmful: "](" not in harmful[1]), FORMATS)
+def test_formatting_each_word_hides_nothing(
+    harmful: tuple[str, str], marks: tuple[str, str, str]
+) -> None:
+    """INVARIANT: marks around words hide nothing that the words say."""
+    code, request = harmful
+
+    assert code in held(join_marked(request.split(), *marks))
+
+
 @given(TEXTS)
 def test_whatever_the_text_the_findings_keep_the_contract(text: str) -> None:
     found: list[tuple[Finding, str, tuple[str, ...]]] = [

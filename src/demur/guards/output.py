@@ -209,7 +209,8 @@ class OutputScanner:
     def _scan_part(self, text: str, *, final: bool) -> list[Finding]:
         self._text += text
         matches, decided = self._rules.feed(self._text, self._base, final=final)
-        self._matches += [_rank_match(match, 0) for match in matches]
+        # The text as it stands ranks before other readings of the same words.
+        self._matches += [_rank_match(match, int("via" in match.evidence)) for match in matches]
         keep = decided - MAX_PADDING
         view = make_ascii_view(self._text)
         for number, search in enumerate(self._searches):
@@ -243,7 +244,7 @@ class OutputScanner:
             step = search_view(view, search.search_ascii, self._text, begin, final=final)
         for match in step.matches:
             moved = match._replace(start=match.start + base, end=match.end + base)
-            self._matches.append(_rank_match(moved, number + 1))
+            self._matches.append(_rank_match(moved, number + 2))
         self._places[number] = step.undecided + base
 
     def _is_new(self, match: TextMatch) -> bool:

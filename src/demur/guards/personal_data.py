@@ -48,10 +48,12 @@ def is_published(entity: str, number: str) -> bool:
 _REACH = 48
 _WIDTH = 48
 _DIGIT = re.compile(r"[0-9]")
+# Between the groups of a card number, the same three times: a table writes ` | `.
+_GAP = r"[ \t./_|-]{1,3}"
 # Expressions begin with a digit or letter class, so the engine skips other text quickly.
 _CARD = re.compile(
-    r"\d(?<![\w.+-]\d)(?:\d{3}([ .-])\d{4}\1\d{4}\1\d{1,7}|\d{3}([ .-])\d{6}\2\d{4,5}|\d{12,18}"
-    r"|([ .-])\d(?:\3\d){11,17})(?!\w|[.-]\d)",
+    rf"\d(?<![\w.+-]\d)(?:\d{{3}}({_GAP})\d{{4}}\1\d{{4}}\1\d{{1,7}}|\d{{3}}({_GAP})\d{{6}}\2\d{{4,5}}"
+    r"|\d{12,18}|([ .-])\d(?:\3\d){11,17})(?!\w|[.-]\d)",
     re.ASCII,
 )
 _CARD_WORD = re.compile(
@@ -74,7 +76,7 @@ _SSN_WORD = re.compile(r"\b(?:ssn|social security|social insurance|tax ?payer)\b
 
 # Start, end, kind, the number itself, and whether it is certain.
 _FoundNumber = tuple[int, int, str, str, bool]
-_SEPARATORS = re.compile(r"[ .-]")
+_SEPARATORS = re.compile(r"[ \t./_|-]")
 
 
 def _find_cards(text: str, begin: int) -> Iterator[_FoundNumber]:
@@ -148,7 +150,7 @@ def _make_match(found: _FoundNumber, sure: Action) -> TextMatch:
 
 # All of these numbers have this many digits close together; most texts have none.
 _MIN_DIGITS = 8
-_DIGITS = re2.compile(rb"[0-9](?:[ .-]?[0-9]){7}")
+_DIGITS = re2.compile(rb"[0-9](?:[ \t./_|-]{0,3}[0-9]){7}")
 _NO_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
 
 

@@ -12,7 +12,7 @@ text that rules are matched in, and is reported itself.
 
 import re
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -325,6 +325,9 @@ class _RuleProgress:
         )
 
 
+# Marks of Markdown read as spaces. A piece may end anywhere, so no mark is judged by its context.
+_MARK = re.compile(r"[*`~|#>]")
+_BLANKED = str.maketrans(dict.fromkeys("*`~|#>", " "))
 _LOWER = bytes(range(ord("a"), ord("z") + 1))
 _ROT13 = bytes.maketrans(_LOWER, _LOWER[13:] + _LOWER[:13])
 
@@ -341,8 +344,11 @@ class RuleSearch:
 
     def _restart(self, place: int) -> None:
         self._run = 0
-        self._folding = IncrementalFold(place)
+        self._folding, self._bare_folding = IncrementalFold(place), IncrementalFold(place)
         self._plain, self._rot13 = IncrementalMatcher(self._plan), IncrementalMatcher(self._plan)
+        self._bare = IncrementalMatcher(self._plan)
+        # Where marks stand in the text that is still kept.
+        self._marks: list[int] = []
         self._taken = place
 
     def feed(self, text: str, base: int, *, final: bool) -> SearchStep:
@@ -356,8 +362,9 @@ class RuleSearch:
         if final:
             matches += self._decide_text("", final=True)
             return SearchStep(tuple(matches), base + len(text))
-        undecided = self._folding.original_place(self._plain.first_undecided)
-        return SearchStep(tuple(matches), self._taken if self._skipping else undecided)
+        plain = self._folding.original_place(self._plain.first_undecided)
+        bare = self._bare_folding.original_place(self._bare.first_undecided)
+        return SearchStep(tuple(matches), self._taken if self._skipping else min(plain, bare))
 
     def _consume_text(self, text: str, base: int, matches: list[TextMatch]) -> None:
         """Consume the text, or the part up to the end of a run of padding that is too long."""
@@ -384,18 +391,33 @@ class RuleSearch:
         self._skipping = True
 
     def _decide_text(self, text: str, *, final: bool) -> list[TextMatch]:
-        folding = self._folding
+        folding, bare, marks = self._folding, self._bare_folding, self._marks
+        marks.extend(self._taken + mark.start() for mark in _MARK.finditer(text))
         folding.feed(text, final=final)
+        bare.feed(text.translate(_BLANKED), final=final)
         data, base = folding.data, folding.base
-        matches = [self._make_match(hit) for hit in self._plain.feed(data, base, final=final)]
+        plain = self._plain.feed(data, base, final=final)
         turned = self._rot13.feed(data.translate(_ROT13), base, final=final)
-        matches += [self._make_match(hit, via="rot13") for hit in turned]
+        unmarked = self._bare.feed(bare.data, bare.base, final=final)
+        matches = [_make_match(hit, folding) for hit in plain]
+        matches += [_make_match(hit, folding, via="rot13") for hit in turned]
+        bared = (_make_match(hit, bare, via="markup") for hit in unmarked)
+        matches += [match for match in bared if _holds_mark(match, marks)]
         folding.drop_before(min(self._plain.first_undecided, self._plain.first_needed))
+        bare.drop_before(min(self._bare.first_undecided, self._bare.first_needed))
+        del marks[: bisect_left(marks, bare.original_place(bare.base))]
         return matches
 
-    def _make_match(self, hit: FoldedHit, **via: str) -> TextMatch:
-        rule = hit.rule
-        start = self._folding.original_place(hit.start)
-        end = self._folding.original_place(hit.end - 1) + 1
-        evidence = {"rule": rule.id, **via}
-        return TextMatch(start, end, rule.code, rule.action, rule.description, evidence)
+
+def _make_match(hit: FoldedHit, folding: IncrementalFold, **via: str) -> TextMatch:
+    rule = hit.rule
+    start = folding.original_place(hit.start)
+    end = folding.original_place(hit.end - 1) + 1
+    evidence = {"rule": rule.id, **via}
+    return TextMatch(start, end, rule.code, rule.action, rule.description, evidence)
+
+
+def _holds_mark(match: TextMatch, marks: Sequence[int]) -> bool:
+    """Return whether a mark stands in the match; without one, the plain text reads the same."""
+    index = bisect_left(marks, match.start)
+    return index < len(marks) and marks[index] < match.end

@@ -308,6 +308,48 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 _TURNED = _LETTERS[13:] + _LETTERS[:13]
 _ROT13 = bytes.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
 
+# Markup as Markdown and HTML write it. A sign that may stand inside a word is dropped, a sign that
+# separates words reads as a space, and the text keeps its length.
+_DROPPED = "\0"
+_MARKS = str.maketrans({**dict.fromkeys("*`~", _DROPPED), **dict.fromkeys("|#>", " ")})
+_TAG = re.compile(
+    r"</?(?:(b|i|u|s|em|strong|span|mark|code|small|font|sub|sup|a)|br|p|div|li|ul|ol|td|th|tr"
+    r"|h[1-6])\b[^<>]{0,120}>",
+    re.IGNORECASE,
+)
+_LINK = re.compile(r"\[([^\[\]\n]{1,80})\]\([^()\s]{0,300}\)")
+# Only items of a word or two are read as one sentence: longer ones are sentences of their own.
+_SHORT_ITEM = re.compile(
+    r"^[ \t>]*(?:[-+\u2022\u2023\u25aa]|[0-9]{1,3}[.)])[ \t]+"
+    r"(?=\S{1,24}(?:[ \t]\S{1,24})?[ \t]*$)",
+    re.MULTILINE,
+)
+_EDGE_UNDERSCORE = re.compile(r"(?<!\S)_++(?=\S)|(?<!_)_++(?=[\s.,;:!?)]|$)")
+# Words joined by underscores in a sentence; names in code stand beside other signs.
+_JOINED_WORDS = re.compile(
+    r"(?<!\S)[^\W\d_]+(?:['-][^\W\d_]+)*+(?:[,;:.!?]?_[^\W\d_]+(?:['-][^\W\d_]+)*+){2,}+"
+    r"(?=[.!?,;]?(?:\s|$))"
+)
+
+
+def strip_markup(text: str) -> str:
+    """Return `text`, in the same length, with marks of Markdown and HTML blanked."""
+    # INVARIANT: marks around words hide nothing that the words say.
+    if "<" in text:
+        text = _TAG.sub(lambda tag: (_DROPPED if tag[1] else " ") * len(tag[0]), text)
+    if "](" in text:
+        text = _LINK.sub(_strip_link, text)
+    if "_" in text:
+        text = _EDGE_UNDERSCORE.sub(lambda run: _DROPPED * len(run[0]), text)
+        text = _JOINED_WORDS.sub(lambda words: words[0].replace("_", " "), text)
+    text = _SHORT_ITEM.sub(lambda item: " " * len(item[0]), text)
+    return text.translate(_MARKS)
+
+
+def _strip_link(link: re.Match[str]) -> str:
+    return (_DROPPED + link[1]).ljust(len(link[0]), _DROPPED)
+
+
 # In order of precedence, where two decoders match the same text.
 DECODERS: dict[str, _Decoder] = {
     "smuggled": _decode_smuggled,
@@ -332,6 +374,11 @@ _TELLTALE = {
     "html": r"&(#x?[0-9a-f]{2}|[a-z]{2,8};)",
     "spaced": r"\b[a-z][ ._*|/,+~\-][a-z][ ._*|/,+~\-][a-z]\b",
     "leet": r"[a-z][01345@$!|][a-z]|\b[01345@$][a-z]{3}",
+    # A mark beside a word, two short items of a list, or words joined by underscores.
+    "markup": (
+        r"[*`~_|>\#] ?\w|\w[*`~_|]|\]\("
+        r"|(-|\+|•|[0-9][.)]) [^ ]{1,80}( [^ ]{1,80})? (-|\+|•|[0-9]{1,3}[.)]) \w"
+    ),
     # The name of the encoding, or encoded words: frequent ones, and those of instructions.
     "rot13": (
         r"\brot[ \-]?13\b|\bcaesar\b|\bcipher|\bdecipher"
@@ -345,7 +392,7 @@ _TELLTALE = {
     ),
 }
 # Encodings that hide no further one, and encodings of the whole text.
-_FINAL_ENCODINGS = frozenset({"leet", "spaced"})
+_FINAL_ENCODINGS = frozenset({"leet", "markup", "spaced"})
 _WHOLE_TEXT_ENCODINGS = frozenset({"rot13", "reversed"})
 _KINDS = tuple(_TELLTALE)
 _TELLTALE_DATABASE = PatternDatabase(map(parse_pattern, _TELLTALE.values()), presence_only=True)
@@ -386,6 +433,8 @@ def _decode_views(text: str, kinds: set[str], parent: DecodedView | None) -> Ite
     leet = decode_leet(text, "l") if "leet" in kinds and "1" in text else ()
     if view := apply_patches(text, leet, parent):
         yield view
+    if "markup" in kinds and parent is None:
+        yield _whole_view(strip_markup(text), "markup", None)
     if parent is not None and any(part.via in _WHOLE_TEXT_ENCODINGS for part in parent.parts):
         return
     if "rot13" in kinds:

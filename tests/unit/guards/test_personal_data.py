@@ -123,6 +123,13 @@ def test_numbers_that_do_not_check_out_pass(text: str) -> None:
     assert found(text) == []
 
 
+@pytest.mark.parametrize("gap", ["  ", "\t", "/", "_", "|", " | ", " - "])
+def test_a_card_is_found_whatever_stands_between_its_groups(gap: str) -> None:
+    [seen] = found(f"Pay by card {gap.join(('4929', '3813', '3266', '4717'))} today")
+
+    assert seen.evidence == {"entity": "payment card"}
+
+
 def test_a_card_behind_another_number_is_found() -> None:
     [seen] = found("card 12 4929 3813 3266 4717")
 

@@ -1,4 +1,5 @@
 import codecs
+import re
 
 import pytest
 from support.sample_rules import make_rules
@@ -222,6 +223,7 @@ def test_old_text_is_needed_no_more() -> None:
 
 RULES = make_rules("pattern: bad words", "all: [one, two]\nwithin: 20")
 LONG = " " * (MAX_PADDING + 1)
+_BARE = re.compile(r"[^a-z]+")
 
 
 def found(text: str, size: int = 10_000, padding: Action | None = Action.WARN) -> list[TextMatch]:
@@ -244,6 +246,22 @@ def test_letters_turned_by_thirteen_are_read() -> None:
     [seen] = found(codecs.encode("some bad words", "rot13"))
 
     assert seen.evidence == {"rule": "R0", "via": "rot13"}
+
+
+@pytest.mark.parametrize("size", [1, 3, 10_000])
+@pytest.mark.parametrize("text", ["**bad** **words**", "# bad\n# words", "| bad | words |"])
+def test_marks_between_words_keep_nothing_apart(text: str, size: int) -> None:
+    [seen] = found(text, size)
+
+    assert seen.evidence["via"] == "markup"
+    assert _BARE.sub(" ", text[seen.start : seen.end]).split() == _BARE.sub(" ", text).split()
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_marks_around_a_phrase_leave_its_plain_reading(size: int) -> None:
+    [seen] = found("**bad words**", size)
+
+    assert seen.evidence == {"rule": "R0"}
 
 
 @pytest.mark.parametrize("size", [1, 50, 10_000])

@@ -14,6 +14,7 @@ from demur.scan.decode import (
     decode_leet,
     decode_readings,
     decode_rot13,
+    strip_markup,
 )
 from demur.text.fold import fold_text
 
@@ -327,3 +328,40 @@ def test_bits_in_zero_width_characters_are_read(digits: str) -> None:
 def test_zero_width_characters_that_say_nothing_are_left_alone() -> None:
     assert read_encodings("smuggled", "\u200b" * 64) == []
     assert read_encodings("smuggled", "\u200b" * 63 + "\u200c") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        ("**open** the *door*", "open the door"),
+        ("op**en** the door", "open the door"),
+        ("- open\n- the\n- door", "open the door"),
+        ("1. open\n2. the door", "open the door"),
+        ("| open | the | door |", "open the door"),
+        ("_open_ the __door__", "open the door"),
+        ("open_the_door now", "open the door now"),
+        ("<b>open</b> the<br>door", "open the door"),
+        ("[open](https://a.example/x) the `door`", "open the door"),
+        ("## open\n> the door", "open the door"),
+    ],
+)
+def test_marks_of_markup_are_blanked_in_place(text: str, reading: str) -> None:
+    bare = strip_markup(text)
+
+    assert len(bare) == len(text)
+    assert fold_text(bare).data.decode().strip() == reading
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "call open_the_door() first",
+        "self.open_the_door",
+        "x = two_words",
+        "- a whole sentence that stands by itself in a list",
+        "if a < b and c",
+        "plain text",
+    ],
+)
+def test_code_and_sentences_keep_their_form(text: str) -> None:
+    assert strip_markup(text) == text
