@@ -3,8 +3,9 @@
 Five things must hold: the seal over the pins verifies; every pinned text is still there, word
 for word, in its role and order; kept messages have the author and the order they had; no text
 of a tool or user now stands in a system or developer message; and no order to the assistant
-appeared that cannot be traced to a trusted role. A summary that keeps the rules and tells what
-happened passes.
+appeared that cannot be traced to a trusted role. In a system or developer message, a new
+permission, and words that take a kept rule back, are such orders. A summary that keeps the rules
+and tells what happened passes.
 
 Limits: a paraphrase of a tool's text that reads like no order is not seen, nor is the loss of
 text that was not pinned. `system` and `developer` are trusted alike. Spans are places in the
@@ -12,7 +13,7 @@ content of the message in `after` that the evidence names under `message`.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -195,20 +196,36 @@ those to told turns user wants was we were when will with would you your
 _COMMON_WORDS = frozenset(_COMMON.split())
 
 
+# Rules that count in system and developer messages only, and only beside a kept rule.
+_SYSTEM_ONLY = "SYSTEM_"
+_BESIDE_RULE = "SYSTEM_BESIDE_"
+
+
 class _OrderSentence(NamedTuple):
     telling: frozenset[str]
     negations: int
     trust: int
 
 
-def find_new_orders(before: _Messages, after: _Messages, rules: RuleSet) -> Iterator[Finding]:
-    """Yield the orders in `after` that cannot be traced to `before`."""
+def find_new_orders(
+    before: _Messages, after: _Messages, rules: RuleSet, pinned_texts: Sequence[str] = ()
+) -> Iterator[Finding]:
+    """Yield the orders, permissions and revocations in `after` that `before` does not hold."""
     kept = {message.key for message in before}
+    rulers = (message.content for message in before if message.trust >= _RULERS)
+    kept_rules = _compile_texts({*rulers, *pinned_texts})
     sources: list[_OrderSentence] | None = None
     for index, message in enumerate(after):
         if message.key in kept:
             continue
-        for hit in scan_text(message.content, rules):
+        # INVARIANT: a rule that was kept does not hide what was added to it.
+        text, count = kept_rules.subn(_blank_match, message.content)
+        beside_rule = count > 0 and message.trust >= _RULERS
+        for hit in scan_text(text, rules):
+            if hit.rule.id.startswith(_BESIDE_RULE) and not beside_rule:
+                continue
+            if hit.rule.id.startswith(_SYSTEM_ONLY) and message.trust < _RULERS:
+                continue
             if sources is None:
                 sources = [
                     _analyze_sentence(found[0], source.trust)
@@ -217,7 +234,7 @@ def find_new_orders(before: _Messages, after: _Messages, rules: RuleSet) -> Iter
                 ]
             touched = (
                 found[0]
-                for found in _SENTENCE.finditer(message.content)
+                for found in _SENTENCE.finditer(text)
                 if found.start() < hit.end and found.end() > hit.start
             )
             if not _is_traced(" ".join(touched), message, sources):
@@ -229,6 +246,17 @@ def find_new_orders(before: _Messages, after: _Messages, rules: RuleSet) -> Iter
                 yield msgspec.structs.replace(finding, evidence=evidence)
 
 
+def _compile_texts(texts: Collection[str]) -> re.Pattern[str]:
+    """Return a pattern that matches each of the texts, however it is spaced."""
+    words = (text.split() for text in sorted(texts, key=len, reverse=True))
+    options = (r"\s+".join(map(re.escape, each)) for each in words if each)
+    return re.compile("|".join(options) or r"(?!)")
+
+
+def _blank_match(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
 def _analyze_sentence(text: str, rank: int) -> _OrderSentence:
     words = [word.text for word in split_words(text)]
     telling = frozenset(words) - _COMMON_WORDS - _NEGATIONS
@@ -238,6 +266,8 @@ def _analyze_sentence(text: str, rank: int) -> _OrderSentence:
 
 def _is_traced(order: str, message: ContextMessage, sources: Sequence[_OrderSentence]) -> bool:
     traced = _analyze_sentence(order, 0)
+    if not traced.telling:
+        return False
     needed = _RULERS if message.trust >= _RULERS else min(message.trust, TRUST["assistant"])
     # INVARIANT: an order is not traced to a sentence that says the opposite.
     return any(
@@ -293,7 +323,8 @@ def check(event: Compaction, config: CompactionConfig) -> Iterator[Finding]:
     yield from find_changed_order(event.before, event.after)
     yield from find_promoted_text(event.before, event.after, config.run)
     rules = config.rules or builtin_rules(SURFACE)
-    yield from find_new_orders(event.before, event.after, rules)
+    pinned_texts = [pin.text for pin in pins if pin.text is not None]
+    yield from find_new_orders(event.before, event.after, rules, pinned_texts)
 
 
 def _check_seal(event: Compaction, config: CompactionConfig) -> Iterator[Finding]:
