@@ -4,8 +4,8 @@ Makefiles, CI files, `tox.ini`, scripts of `package.json`, and code blocks of RE
 descriptions. Nothing is copied: the files are read when a bench runs, and nothing in them is run.
 
 A variable of a Makefile or a template (`$(CC)`, `${{ matrix.os }}`, `{posargs}`) is replaced by its
-value if the file defines it, else by its name in lower case, because the tool does so before a shell
-reads the line.
+value if the file defines it, else by its name in lower case, because the tool does so before a
+shell reads the line. Lines that begin with no word, and stack traces, are output and left out.
 """
 
 import gzip
@@ -39,6 +39,7 @@ _DIRECTIVE = re.compile(
 )
 _PROMPT = re.compile(r"(?m)^[ \t]*\$ (\S[^\n]*(?:\\\n[^\n]*)*)")
 _COMPOUND = re.compile(r"<<|\b(?:do|then)\b|\bcase\b.*\bin\b|\{\s*$", re.MULTILINE)
+_COMMAND = re.compile(r"(?!at \S+ \(|\w*Error: )[\w./~$(\[{:!\"'\\-]")
 _MAKE_NAME = re.compile(r"\$[({]([A-Za-z_][\w.-]*)[)}]|\$([@<^*?%])")
 _MAKE_SETTING = re.compile(r"(?m)^(?:export )?([A-Za-z_][\w.-]*)[ \t]*[:?]?=[ \t]*([^\n#]*)$")
 _MAKE_VALUES = {"CC": "cc", "RM": "rm -f", "MAKE": "make", "AR": "ar", "SHELL": "sh", "CURDIR": "."}
@@ -54,7 +55,7 @@ def collect_commands(folders: Iterable[Path]) -> dict[str, list[tuple[str, str]]
         text = _read_text(path)
         for command in _READERS[kind](text) if kind and text else ():
             plain = command.strip()
-            if plain and len(plain) <= _MAX_COMMAND_LENGTH and not plain.startswith("#"):
+            if _COMMAND.match(plain) and len(plain) <= _MAX_COMMAND_LENGTH:
                 sets[kind].setdefault(plain, str(path))
     return {kind: list(found.items()) for kind, found in sets.items()}
 

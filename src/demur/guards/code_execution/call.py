@@ -158,6 +158,16 @@ def parse_options(args: Iterable[Arg], valued: frozenset[str] = frozenset()) -> 
     return ParsedOptions(frozenset(names), values, tuple(operands))
 
 
+def asks_person(call: ProgramCall, asking: re.Pattern[str], silent: re.Pattern[str]) -> bool:
+    """Whether a call asks a person before it acts: the last option counts, and nothing answers."""
+    asks = False
+    for text in call.texts:
+        if text == "--":
+            break
+        asks = bool(asking.fullmatch(text)) or (asks and not silent.fullmatch(text))
+    return asks and not (call.piped or call.reads or call.stdin != EMPTY)
+
+
 _EXTENSION = re.compile(r"\.(?:exe|com|bat|cmd|ps1|vbs|js)$")
 
 

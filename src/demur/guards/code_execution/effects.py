@@ -13,6 +13,7 @@ from demur.guards.code_execution.call import (
     Arg,
     CommandHit,
     ProgramCall,
+    asks_person,
     find_targets,
     parse_options,
 )
@@ -40,7 +41,7 @@ class EffectKind(StrEnum):
 
 
 class FileEffect(NamedTuple):
-    """An effect on one file or tree; `append`: the old content stays."""
+    """An effect on one file or tree; `append`: the old content stays; `empty`: none is added."""
 
     kind: EffectKind
     target: Arg
@@ -49,6 +50,7 @@ class FileEffect(NamedTuple):
     from_search: bool = False
 
 
+    empty: bool = False
 EffectReader = Callable[[ProgramCall], Iterator[FileEffect]]
 # Options that take a value, by program.
 _COPY_VALUED = word_set("-t --target-directory -S --suffix -m -o -g")
@@ -91,8 +93,20 @@ def _operand_reader(
 def _rm_effects(call: ProgramCall) -> Iterator[FileEffect]:
     options = parse_options(call.args)
     tree = options.has_any("-r", "-R", "--recursive", "-d", "--dir")
+    if asks_person(call, _RM_ASKS, _RM_SILENT):
+        return
     for operand in options.operands:
-        yield FileEffect(EffectKind.DELETE, operand, tree=tree)
+        if operand.text != "\\":  # a name, or half of a line continuation; here it is no folder
+            yield FileEffect(EffectKind.DELETE, operand, tree=tree)
+
+
+_RM_ASKS = re.compile(r"-[a-zA-Z]*[iI][a-eg-zA-Z]*|--interactive(?:=always|=once)?")
+_RM_SILENT = re.compile(r"-[a-zA-Z]*f[a-hj-zA-HJ-Z]*|--force|--interactive=never")
+
+
+def _touch_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    for operand in parse_options(call.args, word_set("-d -t -r --date --reference")).operands:
+        yield FileEffect(EffectKind.WRITE, operand, append=True, empty=True)
 
 
 def _copy_effects(call: ProgramCall) -> Iterator[FileEffect]:
@@ -267,7 +281,11 @@ _EFFECT_READERS: dict[str, EffectReader] = {
     **dict.fromkeys(("tee", "sponge"), _tee_effects),
     "dd": _dd_effects,
     "ditto": _operand_reader("", EffectKind.READ, slice(-1)),
-    "touch": _operand_reader("-d -t -r --date --reference", EffectKind.WRITE, append=True),
+    "touch": _touch_effects,
+    **dict.fromkeys(
+        ("chmod", "chown", "chgrp", "chattr", "setfacl"),
+        _operand_reader("-m --reference", EffectKind.ALTER),
+    ),
     "truncate": _operand_reader("-s --size -r --reference", EffectKind.WRITE),
     "curl": _option_reader("-T --upload-file -K --config", "-o --output"),
     "wget": _option_reader("-i --post-file --body-file", "-O --output-document"),
@@ -300,7 +318,10 @@ _WIPE_RULES = {
     PathKind.DEVICE: "OVERWRITE_DEVICE",
     **dict.fromkeys((PathKind.INSIDE, PathKind.SCRATCH, PathKind.UNKNOWN), "SHRED"),
 }
-_ROOT_IF_EMPTY = re.compile(r"\$\w*(?:/|/?\.?\*+)")  # the whole of `/` if the variable is empty
+# The whole of `/` if the variable is empty; the named ones are set where they are used.
+_ROOT_IF_EMPTY = re.compile(
+    r"\$(?!(?:TMPDIR|TMP|TEMP|RUNNER_TEMP|XDG_RUNTIME_DIR|XDG_CACHE_HOME)\b)\w*(?:/|/?\.?\*+)"
+)
 _HISTORY = ("/.git", "/.hg", "/.svn")
 
 
@@ -343,13 +364,28 @@ def _rules_for_delete(effect: FileEffect, path_kind: PathKind, path: str) -> Ite
             yield CommandHit(table[path_kind], text)
 
 
-def _rules_for_write(effect: FileEffect, path_kind: PathKind, path: str) -> Iterator[CommandHit]:
+_PLAIN_SETTING = re.compile(
+    r"\s*(?:\[\[? -[defx] [^]$`]*(?:\$\w+[^]$`]*)? \]?\] && )?"
+    r"(?:export )?(?:PATH|[A-Z][A-Z0-9]*_(?:ROOT|HOME|DIR|VERSION)|GOPATH)="
+    r"\"?(?:\$[A-Z_]+|\$\{[A-Z_]+\}|/\~|~|/usr|/opt)[\w/.:${}~-]*\"?\s*(?:#.*)?"
+    r"|\s*eval \"\$\([\w/.-]+ (?:[\w-]*init|hook|shellenv|activate)(?: [\w-]+)*\)\"\s*|\s*#.*|\s*"
+)
+
+
+def sets_plain_variables(text: str) -> bool:
+    """Whether lines for a start-up file only set a search path, or set up an installed program."""
+    return bool(text) and all(_PLAIN_SETTING.fullmatch(line) for line in text.split("\n"))
+
+
+def _rules_for_write(
+    effect: FileEffect, path_kind: PathKind, path: str, bounds: WorkspaceBounds
+) -> Iterator[CommandHit]:
     text = effect.target.text
     if path_kind is PathKind.DEVICE:
         yield CommandHit("OVERWRITE_DEVICE", text)
     elif not effect.append and path_kind is not PathKind.INSIDE and (rule := delete_rule(path)):
         yield CommandHit(rule, text)
-    elif rule := write_rule(path):
+    elif not effect.empty and (rule := write_rule(path)):
         lost = not effect.append and is_system_critical(path) and rule == "ACCOUNT_FILES"
         yield CommandHit("OVERWRITE_SYSTEM" if lost else rule, text)
     elif path_kind in _OUTSIDE:

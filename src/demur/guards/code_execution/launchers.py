@@ -10,7 +10,13 @@ from enum import StrEnum
 from itertools import takewhile
 from typing import NamedTuple
 
-from demur.guards.code_execution.call import Arg, ProgramCall, find_targets, parse_options
+from demur.guards.code_execution.call import (
+    Arg,
+    ProgramCall,
+    asks_person,
+    find_targets,
+    parse_options,
+)
 from demur.guards.code_execution.rules import read_table
 from demur.guards.static.source_text import word_set
 
@@ -250,6 +256,8 @@ def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     valued = "-I -n -P -L -d -s -E -a --max-args --max-procs --delimiter --replace --arg-file"
     rest = _skip_options(call.args, _CommandPrefix(word_set(valued)))
     options = parse_options(call.args[: len(call.args) - len(rest)], word_set(valued))
+    if options.has_any("-p", "--interactive"):
+        return  # the answer comes from the terminal, so nothing but a person can give it
     hole = options.values.get("-I")
     items = tuple(
         call.name._replace(text=text, known=call.stdin.known, taints=call.stdin.taints, offset=None)
@@ -270,15 +278,21 @@ def _fill_hole(arg: Arg, hole: str, item: Arg) -> Arg:
 
 
 _MAX_ROOTS = 8
-_EXEC_ENDS = frozenset({";", "+", "\\;"})
+_EXEC_ENDS = frozenset({";", "+", "\\;", "\\"})
+_ASKING = re.compile(r"-ok(?:dir)?")
+_NEVER = re.compile(r"(?!)")
+
+
+_EXECS = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 
 
 def _find_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     """`-exec CMD ;` with the search targets in place of `{}`."""
     args = call.args
     found = find_targets(call)
+    asks = asks_person(call, _ASKING, _NEVER)
     for index, arg in enumerate(args):
-        if arg.text not in {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"}:
+        if arg.text not in _EXECS or (asks and arg.text.startswith("-ok")):
             continue
         inner = list(takewhile(lambda word: word.text not in _EXEC_ENDS, args[index + 1 :]))
         for item in found[:_MAX_ROOTS]:

@@ -51,7 +51,8 @@ def _check_shell(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
         yield CommandHit("ROOT_SHELL", "root")
 
 
-_SETS_ID = re.compile(r"(?:^|,)(?:[ugoa]*[ug][ugoa]*)?[+=][rwxXt]*s|^0?[246][0-7]{3}$")
+# Setuid alone: the group bit of a folder (2775, g+s) only says which group new files get.
+_SETS_ID = re.compile(r"(?:^|,)(?:[goa]*[ua][ugoa]*)?[+=][rwxXt]*s|^0?[4-7][0-7]{3}$")
 _OPENS = re.compile(r"^0?[0-7]?[0-7]{2}[2367]$|(?:^|,)(?:[ug]*[oa][ugoa]*)?[+=][rxXst]*w")
 
 
@@ -69,6 +70,14 @@ def _check_chmod(call: ProgramCall, context: CommandContext) -> Iterator[Command
         where = classify_path(target.text, call.cwd, context.bounds)
         if where in {PathKind.ROOT, PathKind.SYSTEM, PathKind.HOME_ITSELF, PathKind.DEVICE}:
             yield CommandHit("WORLD_WRITABLE", target.text)
+
+
+def _check_install(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    """`install -m MODE`."""
+    options = parse_options(call.args, word_set("-m --mode -o -g -t -S"))
+    mode = options.values.get("-m") or options.values.get("--mode")
+    if mode is not None and _SETS_ID.search(mode.text):
+        yield CommandHit("SETUID", options.operands[-1].text if options.operands else mode.text)
 
 
 def _check_modes(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
@@ -154,10 +163,10 @@ def _check_crontab(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]
 
 
 def _check_at(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
-    if call.has_arg("-l", "-r", "-d", "-c", "-V") or not call.args:
+    if call.has_arg("-l", "-r", "-d", "-c", "-V") or not (call.args or call.verb == "batch"):
         return
     if call.piped or call.stdin.text or call.has_arg("-f") or call.reads:
-        yield CommandHit("STARTUP_JOB", "at")
+        yield CommandHit("STARTUP_JOB", call.verb)
 
 
 def _check_systemctl(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
@@ -199,10 +208,18 @@ def _check_kill(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
         return
     if _names_defence(text):
         yield CommandHit("DEFENCE_OFF", call.texts[-1])
-    elif call.verb == "kill" and ("-1" in call.texts[1:] or call.texts[-1] == "1"):
+    elif call.verb == "kill" and ("-1" in call.texts[1:] or _ends_init(call.texts)):
         yield CommandHit("SHUT_DOWN", "every process")
     else:
         yield CommandHit("STOP_SERVICE", call.texts[-1])
+
+
+def _ends_init(texts: list[str]) -> bool:
+    """Whether the first process is to end: servers in containers read other signals as orders."""
+    return texts[-1] == "1" and not any(_ORDER.fullmatch(text) for text in texts[:-1])
+
+
+_ORDER = re.compile(r"(?i)-?(?:sig)?(?:hup|usr1|usr2|winch)|-(?:1|10|12|28)")
 
 
 def _check_git(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
@@ -258,9 +275,17 @@ _DROPS = re.compile(
 )
 
 
-def _check_database(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+_TEMPORARY = re.compile(r"(?i)drop\s+table\s+(?:if\s+exists\s+)?[\"`]?(?:tmp|temp)(?:_\w+)?\b")
+
+
+def _check_database(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    if call.verb == "sqlite3":
+        files = parse_options(call.args, frozenset({"-cmd", "-init", "-separator"})).operands[:1]
+        # Whoever may delete the file may empty it.
+        if all(file.text == ":memory:" or context.is_own_path(file, call.cwd) for file in files):
+            return
     for text in (" ".join(call.texts), call.stdin.text):
-        if match := _DROPS.search(text):
+        if match := _DROPS.search(_TEMPORARY.sub("", text)):
             yield CommandHit("DROP_DATABASE", " ".join(match[0].split()[:2]).lower())
             return
 
@@ -321,7 +346,8 @@ PROGRAM_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
     "systemctl": (_check_systemctl,),
     **dict.fromkeys(("service", "rc-service", "invoke-rc.d"), (_check_service,)),
     **dict.fromkeys(("kill", "pkill", "killall", "xkill"), (_check_kill,)),
-    **dict.fromkeys(("cp", "mv", "install"), (check_disguised,)),
+    **dict.fromkeys(("cp", "mv"), (check_disguised,)),
+    "install": (check_disguised, _check_install),
     "git": (_check_git,),
     **dict.fromkeys(sorted({*_LOCKS, *_PACKERS}), (check_packed,)),
     **dict.fromkeys(

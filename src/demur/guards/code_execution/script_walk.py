@@ -36,6 +36,7 @@ from demur.guards.code_execution.effects import (
     FileEffect,
     find_effects,
     rules_for_effect,
+    sets_plain_variables,
 )
 from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.expand import ShellState, expand_unsplit, expand_word
@@ -191,7 +192,9 @@ class ScriptWalk:
         for effect in find_effects(call):
             if helps and effect.kind is not EffectKind.WRITE:
                 continue
-            self.report_effect(effect, start, end, call.verb, location)
+            added = predict_output(call, self.state) if effect.append else UNKNOWN
+            empty = effect.empty or (added.known and sets_plain_variables(added.text))
+            self.report_effect(effect._replace(empty=empty), start, end, call.verb, location)
             if effect.kind is EffectKind.READ:
                 taints |= self.file_origins(effect.target)
         return taints

@@ -23,7 +23,7 @@ def rules(text: str) -> list[str]:
         ("su - ann", "ROOT_SHELL"),
         ("su ann -c ls", "SUDO"),
         ("doas sh", "ROOT_SHELL"),
-        ("chmod g+s d", "SETUID"),
+        ("chmod ug+s d", "SETUID"),
         ("chmod a+rw /etc", "WORLD_WRITABLE"),
         ("chmod 4755", "SETUID"),
         ("chown -R me /", "OWNERSHIP"),
