@@ -1,15 +1,16 @@
 """The tool-loop guard: calls that repeat or exceed a budget. Codes: LOOP_DETECTED, BUDGET_EXCEEDED.
 
-Four signs of a loop are looked for at the end of the history: the same call again and again,
-almost the same call with the same result, a cycle of calls, and failure after failure of one
-kind although the arguments vary. A different result is progress: polling a job that moves,
-turning pages and reading many files all pass. So do retries that wait: where times are known
-and the gaps never shrink, more of them are allowed. A call keeps the marks it is compared by,
-so a history that grows by one call is judged without reading the others again.
+Five signs of a loop are looked for at the end of the history: the same call again and again,
+almost the same call with the same result, a cycle of calls, failure after failure of one kind
+although the arguments vary, and a call that keeps coming back with other calls in between. A
+different result is progress: polling a job that moves, turning pages and reading many files all
+pass. So do retries that wait: where times are known and the gaps never shrink, more of them are
+allowed, and calls that ask for a state may repeat longer still. A call keeps the marks it is
+compared by, so a history that grows by one call is judged without reading the others again.
 
 Limits: results that were not recorded count as unchanged, but only for calls with the very same
-arguments; a loop longer than the longest cycle is left to the budgets; a loop that the agent
-has left is not reported.
+arguments; a loop longer than the longest cycle whose calls never come back alike is left to the
+budgets; a loop that the agent has left is not reported.
 """
 
 import json
@@ -42,6 +43,8 @@ _NOISE = re2.compile(rf"{_PASSING}|\b[0-9a-f]*[0-9][0-9a-f]{{11,}}\b|[0-9]+(?:[.
 # In error messages also quoted arguments.
 _QUOTED = re2.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[^\s]*[/\\][^\s]*|[^\s]*[0-9][^\s]*|\S+\.\w+")
 _MAX_COMPARED = 4000
+# A call that asks for a state says so at its beginning.
+_STATE_REACH = 200
 _MAX_JSON = 100_000
 # JSON inside JSON is parsed this deep, and stays a text beyond.
 _MAX_JSON_DEPTH = 3
@@ -51,6 +54,14 @@ _FAILURE = re2.compile(
     r"|could not|unable to|permission denied|access denied|invalid|unknown|[45][0-9]{2}\b)"
     r"|^[a-z.]*(?:error|exception)\b|\"(?:is_?error|error)\" ?: ?(?:true|\"[^\"]|\{)"
     r"|\"(?:ok|success)\" ?: ?false|^(?:\[\]|\{\}|none)$"
+)
+
+
+# Calls that ask how something is doing that runs by itself, or wait for it.
+_STATE = re2.compile(
+    r"(?:^|[^a-z])(?:status|poll|wait|sleep|progress|pending|(?:bash|task|command|shell)_?output"
+    r"|checks|rollout|healthz?|readyz?|is-active|(?:get|list|describe)[_ ](?:jobs?|pods?)"
+    r"|(?:run|job|pipeline|workflow|build|deployment)s? (?:view|get|show|list|watch))(?:[^a-z]|$)"
 )
 
 
@@ -113,6 +124,13 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.failed or self.result is None:
             return self.failed
         return bool(_FAILURE.search(_canonical_text(self.result)[:_MAX_COMPARED]))
+
+    @cached_property
+    def asks_for_state(self) -> bool:
+        """Whether the call asks how something is doing that runs by itself, or waits for it."""
+        return bool(
+            _STATE.search(f"{_fold_text(self.name)} {self.exact_arguments[:_MAX_COMPARED]}")
+        )
 
     def argument_similarity(self, other: "RecordedCall") -> float:
         """Return how alike the arguments are, from 0 to 1; 1 if only ids and numbers differ."""
@@ -224,18 +242,21 @@ class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How much repetition makes a loop, and the budgets.
 
     `repeats` calls (or rounds of a cycle) in a row make a loop, `patient_repeats` if each waits
-    at least `pause_s` seconds and no shorter than the one before. `near` is how alike arguments
-    are that count as the same if the result is the same. `no_progress` failures in a row are
-    too many, whatever the arguments. `ignore` names tools whose repetition means nothing, such
-    as one that scrolls.
+    at least `pause_s` seconds and no shorter than the one before, `polling_repeats` if the call
+    asks for the state of something that runs. `near` is how alike arguments are that count as the
+    same if the result is the same. `no_progress` failures in a row are too many, whatever the
+    arguments; `recurrences` times the same call with the same telling result, with other calls in
+    between. `ignore` names tools whose repetition means nothing, such as one that scrolls.
     """
 
     repeats: int = 3
     patient_repeats: int = 10
+    polling_repeats: int = 20
     pause_s: float = 1
     near: float = 0.95
-    longest_cycle: int = 6
+    longest_cycle: int = 16
     no_progress: int = 8
+    recurrences: int = 12
     window: int = 64
     ignore: tuple[str, ...] = ()
     max_calls: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -245,7 +266,8 @@ class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
     action: Action = Action.BLOCK
 
     def __post_init__(self) -> None:
-        if min(self.repeats, self.patient_repeats, self.no_progress) < 2:
+        counts = (self.repeats, self.patient_repeats, self.polling_repeats)
+        if min(*counts, self.no_progress, self.recurrences) < 2:
             raise InputError("a loop is at least two calls", help="raise `repeats`")
         if self.longest_cycle < 1 or not 0 < self.near <= 1:
             raise InputError("`longest_cycle` starts at 1, and `near` lies between 0 and 1")
@@ -261,7 +283,11 @@ def check(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
     # INVARIANT: calls before the window make no loop.
     recent = event.calls[-config.window :]
     first = len(event.calls) - len(recent)
-    loop = _find_cycle(recent, first, config) or _find_stall(recent, first, config)
+    loop = (
+        _find_cycle(recent, first, config)
+        or _find_stall(recent, first, config)
+        or _find_recurrence(recent, first, config)
+    )
     if loop is not None:
         yield loop
     yield from _check_budgets(event, config)
@@ -277,8 +303,11 @@ def _find_cycle(calls: tuple[RecordedCall, ...], first: int, config: LoopConfig)
             matching += 1
         rounds = 1 + matching // length
         needed = config.repeats
-        if rounds >= needed and _is_patient(calls[-rounds * length :], length, config.pause_s):
-            needed = config.patient_repeats
+        part = calls[-rounds * length :]
+        if rounds >= needed and _is_patient(part, length, config.pause_s):
+            needed = max(needed, config.patient_repeats)
+        if rounds >= needed and any(call.asks_for_state for call in part[:length]):
+            needed = max(needed, config.polling_repeats)
         if rounds >= needed:
             return _loop_finding(calls, first, length, rounds, config)
     return None
@@ -286,11 +315,15 @@ def _find_cycle(calls: tuple[RecordedCall, ...], first: int, config: LoopConfig)
 
 def _is_repeat(before: RecordedCall, after: RecordedCall, config: LoopConfig) -> bool:
     """Return whether the later call is the earlier one again, and brought nothing new."""
-    if before.name != after.name or after.name in config.ignore:
+    if after.name in config.ignore:
         return False
     known = before.outcome is not None and after.outcome is not None
     if known and not _has_same_outcome(before, after):
         return False
+    if before.name != after.name:
+        # The same question under another tool's name: only a telling answer shows it.
+        same = after.arguments is not None and before.exact_arguments == after.exact_arguments
+        return known and same and _is_stuck(after)
     if before.exact_arguments == after.exact_arguments:
         return True
     # Without a telling result, reading the next page or writing the next row would look like a
@@ -367,6 +400,36 @@ def _find_stall(calls: tuple[RecordedCall, ...], first: int, config: LoopConfig)
     detail = f"`{name}` came back the same {count} times, whatever was asked"
     places = range(start, start + count)
     return _make_finding("NO_PROGRESS", detail, count, [name], places, action=config.action)
+
+
+def _find_recurrence(
+    calls: tuple[RecordedCall, ...], first: int, config: LoopConfig
+) -> Finding | None:
+    """Return the last call if it came back again and again, whatever was called in between."""
+    if not calls or calls[-1].name in config.ignore or calls[-1].asks_for_state:
+        return None
+    last = calls[-1]
+    places = [
+        index
+        for index, call in enumerate(calls)
+        if call.name == last.name and call.exact_arguments == last.exact_arguments
+    ]
+    done = [calls[index] for index in places if calls[index].outcome is not None]
+    if len(places) < config.recurrences or not done or not _is_stuck(done[-1]):
+        return None
+    if not all(_has_same_outcome(call, done[-1]) for call in done):
+        return None
+    name = shorten_name(last.name)
+    detail = f"`{name}` came back {len(places)} times with the same result, among other calls"
+    found = {"rule": "RECURRENCE", "tool": name, "repeats": len(places), "cycle": [name]}
+    evidence = {**found, "positions": [first + index for index in places]}
+    return Finding(
+        code=ReasonCode.LOOP_DETECTED,
+        surface=SURFACE,
+        detail=detail,
+        evidence=evidence,
+        action=config.action,
+    )
 
 
 def _check_budgets(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:

@@ -213,7 +213,7 @@ def test_the_finding_reports_the_cycle() -> None:
     }
 
 
-@pytest.mark.parametrize("length", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("length", [2, 3, 6, 7, 16])
 def test_cycles_are_found_up_to_the_longest(length: int) -> None:
     around = [call_guard(f"t{number}") for number in range(length)]
 
@@ -246,6 +246,49 @@ def test_failure_after_failure_is_no_progress() -> None:
     assert rules(asked) == ["NO_PROGRESS"]
     assert rules([*asked, call_guard(place="island")]) == ["NO_PROGRESS"]
     assert rules([*asked, call_guard("other")]) == []
+
+
+def test_a_call_that_comes_back_among_other_calls_is_a_loop() -> None:
+    asked = [
+        step
+        for n in range(12)
+        for step in (call_guard(q="a", result=LONG), call_guard(f"noise{n}", n=n, result=str(n)))
+    ]
+
+    assert rules(asked[:-3]) == []
+    assert rules(asked[:-1]) == ["RECURRENCE"]
+    assert rules([*asked[:-2], call_guard(q="a")]) == ["RECURRENCE"]
+    assert rules(asked) == []
+
+
+def test_another_result_among_them_is_progress() -> None:
+    asked = [call_guard(q="a", result=LONG) for _ in range(12)]
+    asked[4] = call_guard(q="a", result=LONG + " And one more.")
+    mixed = [step for n, each in enumerate(asked) for step in (call_guard(f"n{n}"), each)]
+
+    assert rules(mixed) == []
+
+
+def test_another_name_does_not_hide_a_repeat() -> None:
+    names = ("search", "search_v2", "web_search")
+
+    assert rules(call_guard(name, q="demur", result=LONG) for name in names) == ["REPEAT"]
+    assert rules(call_guard(name, q="demur", result="ok") for name in names) == []
+    assert rules(call_guard(name, q="demur") for name in names) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        call_guard("Bash", command="gh pr checks 17", result="build  pending"),
+        call_guard("BashOutput", bash_id="a1", result="still running"),
+        call_guard("job_status", id=7, result="pending"),
+        call_guard("Bash", command="sleep 30; kubectl get pods", result="web  Pending"),
+    ],
+)
+def test_asking_for_a_state_may_repeat_for_longer(asked: RecordedCall) -> None:
+    assert rules([asked] * 19) == []
+    assert rules([asked] * 20) == ["REPEAT"]
 
 
 LEGITIMATE = {
