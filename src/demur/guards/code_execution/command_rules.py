@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from demur.guards.code_execution.call import CommandHit, ProgramCall, program_name
+from demur.guards.code_execution.carriers import check_carried
 from demur.guards.code_execution.context import CommandContext
 from demur.guards.code_execution.launchers import find_code
 from demur.guards.code_execution.network_checks import NETWORK_CHECKS, check_sockets
@@ -39,6 +40,7 @@ def check_command(call: ProgramCall, context: CommandContext) -> Iterator[Comman
     if verb in _entries():
         yield from _match_rows(call)
     yield from _check_tools(call)
+    yield from check_carried(call, context)
     if call.environment or verb in {"export", "declare", "env"}:
         yield from check_environment(call)
     if call.writes or call.reads:

@@ -48,6 +48,7 @@ class Location(NamedTuple):
     in_container: bool = False
     captured: bool = False
     pipe_start: int = -1
+    guessed: bool = False
 
     def enter(self, arg: Arg) -> "Location":
         """Return the location inside the text of an argument."""
@@ -64,6 +65,7 @@ class LocatedHit(NamedTuple):
     verb: str
     via: tuple[str, ...] = ()
     in_container: bool = False
+    guessed: bool = False
 
 
 class Walker(Protocol):

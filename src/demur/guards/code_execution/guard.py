@@ -144,15 +144,16 @@ def _build_findings(hits: Iterable[LocatedHit]) -> Iterator[Finding]:
         rule = COMMAND_RULES[item.hit.rule]
         if rule.action is Action.WARN and (item.start, item.end, rule.code) in strong:
             continue  # the same command is already reported for the same reason
-        # A container can be made again, so a person may approve a deletion inside it.
-        contained = item.in_container and rule.code in _DESTRUCTIVE
+        # A guess, and a deletion in a container, which can be made again, may be approved.
+        contained = (item.in_container or item.guessed) and rule.code in _DESTRUCTIVE
+        lenient = contained or item.guessed
         yield Finding(
             code=ReasonCode.UNAPPROVED_DESTRUCTION if contained else rule.code,
             surface=SURFACE,
             span=Span(start=item.start, end=item.end),
             detail=f"{_shorten_text(item.verb)[:30]}: {rule.words}" if item.verb else rule.words,
             evidence=_build_evidence(item),
-            action=Action.ESCALATE if contained and rule.action is Action.BLOCK else rule.action,
+            action=Action.ESCALATE if lenient and rule.action is Action.BLOCK else rule.action,
         )
 
 

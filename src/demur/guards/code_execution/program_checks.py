@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from demur.guards.code_execution.call import CommandHit, ProgramCall, parse_options
+from demur.guards.code_execution.carriers import opens_shell
 from demur.guards.code_execution.context import CommandCheck, CommandContext
 from demur.guards.code_execution.effects import EffectKind, find_effects
 from demur.guards.code_execution.launchers import SHELLS, find_code
@@ -44,11 +45,14 @@ def _check_su(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
 
 
 def _check_shell(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
-    """An interactive shell behind a program that raises privileges."""
-    if _RAISERS.isdisjoint(call.via) or call.stdin.taints or call.piped:
+    """An interactive shell behind a program that raises privileges, or is not made to start it."""
+    raises = not _RAISERS.isdisjoint(call.via)
+    if not raises and not opens_shell(call.via):
+        return
+    if call.stdin.taints or (raises and call.piped):
         return
     if all(code.text is None and code.file is None for code in find_code(call)):
-        yield CommandHit("ROOT_SHELL", "root")
+        yield CommandHit("ROOT_SHELL" if raises else "PROXY_EXECUTION", "root" * raises)
 
 
 # Setuid alone: the group bit of a folder (2775, g+s) only says which group new files get.
@@ -232,6 +236,8 @@ def _check_git(call: ProgramCall, context: CommandContext) -> Iterator[CommandHi
     options = parse_options(rest, frozenset({"-m", "-o", "--push-option"}))
     texts = [arg.text for arg in rest]
     action = args[0].text
+    if any(text.startswith("ext::") for text in texts):
+        yield CommandHit("PROXY_EXECUTION", "ext::")
     if action == "push":
         yield from _check_push(texts, [arg.text for arg in options.operands[1:]], context)
     elif action == "clean":

@@ -22,6 +22,7 @@ from demur.guards.code_execution.call import (
     join_values,
     program_name,
 )
+from demur.guards.code_execution.carriers import InnerCommand, unwrap_command
 from demur.guards.code_execution.command_rules import check_command
 from demur.guards.code_execution.context import (
     MAX_DEPTH,
@@ -40,13 +41,7 @@ from demur.guards.code_execution.effects import (
 )
 from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.expand import ShellState, expand_unsplit, expand_word
-from demur.guards.code_execution.launchers import (
-    CodeLanguage,
-    CodeToRun,
-    InnerCommand,
-    find_code,
-    unwrap_command,
-)
+from demur.guards.code_execution.launchers import CodeLanguage, CodeToRun, find_code
 from demur.guards.code_execution.other_languages import read_other, read_prompt
 from demur.guards.code_execution.outputs import predict_output, written_files
 from demur.guards.code_execution.paths import (
@@ -59,6 +54,7 @@ from demur.guards.code_execution.paths import (
 )
 from demur.guards.code_execution.powershell import read_powershell
 from demur.guards.code_execution.python_code import read_python
+from demur.guards.code_execution.rules import COMMAND_RULES
 from demur.guards.static.shell_script import read_script
 from demur.guards.static.shell_words import (
     CommandGroup,
@@ -73,6 +69,7 @@ from demur.guards.static.shell_words import (
     SimpleCommand,
     WordPiece,
 )
+from demur.model.finding import Action
 
 _MAX_STEPS = 2_000
 _MAX_CHARACTERS = 400_000
@@ -122,10 +119,11 @@ class ScriptWalk:
 
     def report(self, hit: CommandHit, start: int, end: int, verb: str, location: Location) -> None:
         """Report a hit at a span of the text of `location`."""
-        if hit.rule not in self.config.off:
+        is_note = location.guessed and COMMAND_RULES[hit.rule].action is Action.WARN
+        if hit.rule not in self.config.off and not is_note:
             first, last = location.source.to_original(start, end)
-            container = location.in_container
-            self.hits.append(LocatedHit(hit, first, last, verb, location.via, container))
+            _, _, via, container, *_ = location
+            self.hits.append(LocatedHit(hit, first, last, verb, via, container, location.guessed))
 
     def report_effect(
         self, effect: FileEffect, start: int, end: int, verb: str, location: Location
@@ -258,13 +256,19 @@ class ScriptWalk:
         via = (*location.via, inner.via)
         in_container = location.in_container or inner.in_container
         deeper = location._replace(depth=location.depth + 1, via=via, in_container=in_container)
+        deeper = deeper._replace(guessed=location.guessed or inner.guessed)
         if inner.script:
             whole = join_values([arg.value for arg in args], " ")
             arg = args[0] if len(args) == 1 else Arg(whole.text, args[0].start, end, *whole[1:])
-            self._judge_evaluated(arg, call, end, deeper)
+            if inner.language is CodeLanguage.SHELL:
+                self._judge_evaluated(arg, call, end, deeper)
+            else:
+                read_code(inner.language, arg, self, deeper)
             return
         verb, name = program_name(args[0].text), args[0]
-        started = call._replace(verb=verb, name=name, args=args[1:], via=via, writes=(), reads=())
+        started = call._replace(
+            verb=verb, name=name, args=args[1:], via=via, writes=(), reads=(), environment=()
+        )
         if name.text in self.state.functions:
             self.walk_function(self.state.functions[name.text], started, deeper)
         else:

@@ -3,7 +3,8 @@
 import pytest
 
 from demur.guards.code_execution.call import EMPTY, Arg, ProgramCall, Value
-from demur.guards.code_execution.launchers import find_code, unwrap_command
+from demur.guards.code_execution.carriers import unwrap_command
+from demur.guards.code_execution.launchers import find_code
 
 
 def run(*words: str) -> list[tuple[str, str, str]]:

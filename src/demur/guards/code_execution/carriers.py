@@ -1,0 +1,481 @@
+"""Programs, options and variables that run other programs: find the commands inside them.
+
+`sudo`, `xargs`, `find -exec`, `ssh host`, `tar --to-command`, `git -c core.pager=...`, `PAGER=...`
+and similar carriers are not judged here: the command inside them is taken out and judged as if it
+stood alone. `rules/carriers.json` lists them, with commands that test each row. If a program is in
+no row, words behind it that read like a dangerous command are a guess, so a person decides.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import chain, pairwise, takewhile
+from typing import Any, NamedTuple
+
+from demur.guards.code_execution.call import (
+    Arg,
+    CommandHit,
+    ProgramCall,
+    asks_person,
+    find_targets,
+    parse_options,
+    program_name,
+)
+from demur.guards.code_execution.context import CommandContext
+from demur.guards.code_execution.launchers import SHELLS, CodeLanguage
+from demur.guards.code_execution.paths import PathKind, classify_path
+from demur.guards.code_execution.rules import read_table
+from demur.guards.static.source_text import word_set
+
+
+class InnerCommand(NamedTuple):
+    """A command inside another: its words, or one text that an interpreter reads (`script`).
+
+    `in_container`: it runs in a container, so it does not destroy data of this machine.
+    `guessed`: nothing says that the program runs it.
+    """
+
+    args: tuple[Arg, ...]
+    via: str
+    script: bool = False
+    in_container: bool = False
+    language: CodeLanguage = CodeLanguage.SHELL
+    guessed: bool = False
+
+
+class CarriedValue(NamedTuple):
+    """What an option or a variable makes a program run, and how (`runs` of its row)."""
+
+    runs: str
+    args: tuple[Arg, ...]
+    via: str
+
+
+class _CommandPrefix(NamedTuple):
+    """How to find the command behind a program's own options."""
+
+    valued: frozenset[str] = frozenset()
+    skip: int = 0
+    assignments: bool = False
+    script: bool = False
+
+
+def unwrap_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    """Yield the commands that `call` would start."""
+    found = False
+    for inner in chain(_carried_commands(call), _behind_options(call)):
+        found = True
+        yield inner
+    if not found and call.args and call.verb not in _OPENERS:
+        yield from _guess_commands(call)
+
+
+def _behind_options(call: ProgramCall) -> Iterator[InnerCommand]:
+    """Yield the commands that stand as words behind a program's own options."""
+    if opener := _OPENERS.get(call.verb):
+        yield from opener(call)
+    if (prefix := _prefixes().get(call.verb)) and (rest := _skip_options(call.args, prefix)):
+        yield InnerCommand(rest, call.verb, prefix.script)
+    for row in _rows("subcommands").get(call.verb, ()):
+        words = row["words"].split()
+        starts = (i for i, arg in enumerate(call.args) if arg.text == words[0])
+        start = next((i for i in starts if call.texts[i : i + len(words)] == words), None)
+        if start is not None:
+            prefix = _CommandPrefix(
+                word_set(row.get("valued", "")), row.get("skip", 0), assignments=True
+            )
+            rest = _skip_options(call.args[start + len(words) :], prefix)
+            if rest:
+                yield InnerCommand(
+                    rest, call.verb, row.get("script", False), row.get("container", False)
+                )
+
+
+def _skip_options(args: tuple[Arg, ...], prefix: _CommandPrefix) -> tuple[Arg, ...]:
+    """Return the words behind the options, assignments and operands that come first."""
+    index, skipped = 0, 0
+    while index < len(args):
+        text = args[index].text
+        if text == "--":
+            index += 1
+            if skipped >= prefix.skip:
+                break
+        elif text.startswith("-") and len(text) > 1:
+            index += 2 if text in prefix.valued else 1
+        elif prefix.assignments and "=" in text.partition("/")[0]:
+            index += 1
+        elif skipped < prefix.skip:
+            skipped += 1
+            index += 1
+        else:
+            break
+    return args[index:]
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return dict(read_table("carriers.json"))
+
+
+@cache
+def _prefixes() -> dict[str, _CommandPrefix]:
+    return {
+        program: _CommandPrefix(**{**options, "valued": frozenset(options.get("valued", ()))})
+        for program, options in _table()["prefixes"].items()
+    }
+
+
+@cache
+def _rows(section: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of a section by program, or by the name of a variable."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in _table()[section]:
+        for name in (row.get("programs") or row["names"]).split():
+            rows.setdefault(name, []).append(row)
+    return rows
+
+
+# Values of options, settings and variables.
+
+
+def find_carried(call: ProgramCall) -> Iterator[CarriedValue]:
+    """Yield the values of options, settings, variables and texts that `call` would run."""
+    for row in _rows("options").get(call.verb, ()):
+        if "within" not in row or not word_set(row["within"]).isdisjoint(call.texts):
+            runs = row.get("runs", "shell")
+            for option in row["options"].split():
+                for rest in _option_values(call.args, option):
+                    yield CarriedValue(runs, rest if runs == "words" else rest[:1], call.verb)
+    for row in _rows("settings").get(call.verb, ()):
+        for setting in _setting_values(call.args, row):
+            yield CarriedValue(row.get("runs", "shell"), (setting,), call.verb)
+    for row in _rows("texts").get(call.verb, ()):
+        for arg in (*call.args, call.name._replace(text=call.stdin.text, offset=None)):
+            yield from _matched_texts(arg, row["pattern"], call.verb)
+    yield from _carried_variables(call)
+
+
+def _carried_variables(call: ProgramCall) -> Iterator[CarriedValue]:
+    for name, value in _assigned_variables(call):
+        for pattern, rows in _rows("variables").items() if name.isupper() else ():
+            if name == pattern or ("*" in pattern and fnmatchcase(name, pattern)):
+                yield CarriedValue(rows[0].get("runs", "shell"), (value,), name)
+
+
+def _option_values(args: tuple[Arg, ...], option: str) -> Iterator[tuple[Arg, ...]]:
+    """Yield the words that begin with each value of an option."""
+    head, equals, tail = option.partition("=")
+    for index, arg in enumerate(args):
+        text, rest = arg.text, args[index + 1 :]
+        short = len(option) == 2 and option[0] == "-" and option != "--"
+        if option.endswith(("=", ":")) and text.startswith(option):
+            yield (arg._replace(text=text[len(option) :], offset=None),)
+        elif equals and text == head and rest and rest[0].text.startswith(tail):
+            yield (rest[0]._replace(text=rest[0].text[len(tail) :], offset=None),)
+        elif text == option or (short and _BUNDLE.fullmatch(text) and text[-1] == option[1]):
+            yield rest
+        elif not short and option[0] == "-" and text.startswith(f"{option}="):
+            yield (arg._replace(text=text.partition("=")[2], offset=None),)
+        elif short and text.startswith(option):
+            yield (arg._replace(text=text[2:], offset=None),)
+
+
+_BUNDLE = re.compile(r"-[A-Za-z0-9]{2,}")
+
+
+def _setting_values(args: tuple[Arg, ...], row: dict[str, Any]) -> Iterator[Arg]:
+    """Yield the values of named settings: `-c NAME=VALUE`, `-oNAME VALUE`, `config NAME VALUE`."""
+    option, names = row["option"], row["names"].split()
+    given = (
+        chain.from_iterable(rest[:1] for rest in _option_values(args, option)) if option else args
+    )
+    for arg in given:
+        parts = re.split(r"\s*=\s*|\s+", arg.text, maxsplit=1)
+        if len(parts) == 2 and _names_setting(parts[0], names):
+            yield arg._replace(text=parts[1].strip("\"'").lstrip("!"), offset=None)
+    if any(arg.text in {"config", "set"} for arg in args):
+        for name, value in pairwise(args):
+            if _names_setting(name.text, names):
+                yield value._replace(text=value.text.lstrip("!"), offset=None)
+
+
+def _names_setting(name: str, names: list[str]) -> bool:
+    plain = name.casefold().rstrip(":")
+    return any(fnmatchcase(plain, pattern) for pattern in names)
+
+
+_DECLARING = frozenset({"export", "declare", "typeset", "readonly", "local"})
+
+
+def _assigned_variables(call: ProgramCall) -> Iterator[tuple[str, Arg]]:
+    """Yield the variables that a call sets for itself or for what comes after it."""
+    for name, value in call.environment:
+        yield name, Arg(value.text, call.name.start, call.name.end, value.known, value.taints)
+    assigning = _prefixes().get(call.verb)
+    if call.verb in _DECLARING or call.verb == "env" or (assigning and assigning.assignments):
+        for arg in call.args:
+            name, equals, text = arg.text.partition("=")
+            if equals and name.isidentifier():
+                yield name, arg._replace(text=text, offset=None)
+
+
+def _matched_texts(arg: Arg, pattern: str, via: str) -> Iterator[CarriedValue]:
+    for match in _compile(pattern).finditer(arg.text[:_MAX_TEXT_LENGTH]):
+        for group, text in match.groupdict().items():
+            if text:
+                plain = text.strip().strip("\"'").replace("\\/", "/")
+                kind = group.rstrip("0123456789")
+                yield CarriedValue(kind, (arg._replace(text=plain, offset=None),), via)
+
+
+_MAX_TEXT_LENGTH = 20_000
+
+
+@cache
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
+
+
+def _carried_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    for runs, args, via in find_carried(call):
+        if not args:
+            continue
+        value = args[0]
+        if runs in _LANGUAGES:
+            yield InnerCommand((value,), via, script=True, language=_LANGUAGES[runs])
+        elif runs == "words":
+            yield InnerCommand(args, via, script=len(args) == 1 and " " in value.text)
+        elif runs == "commas":
+            words = (value._replace(text=text, offset=None) for text in value.text.split(","))
+            yield InnerCommand(tuple(words), via)
+        elif runs.startswith("options "):
+            texts = (runs.split()[1], *value.text.split())
+            words = (value._replace(text=text, offset=None) for text in texts)
+            yield InnerCommand(tuple(words), via)
+        elif runs in _EMBEDDED:
+            for text in filter(None, chain(*_EMBEDDED[runs]().findall(value.text))):
+                yield InnerCommand((value._replace(text=text, offset=None),), via, script=True)
+        elif program_name(value.text) not in SHELLS:  # a file that is run or loaded
+            yield InnerCommand((value,), via)
+
+
+_LANGUAGES = {
+    "shell": CodeLanguage.SHELL,
+    "python": CodeLanguage.PYTHON,
+    "other": CodeLanguage.OTHER,
+}
+_SUBSTITUTION = re.compile(r"\$\((.+)\)|`([^`]+)`", re.DOTALL)
+_EMBEDDED: dict[str, Callable[[], re.Pattern[str]]] = {
+    "prompt": lambda: _SUBSTITUTION,
+    "make": lambda: _compile(_rows("texts")["make"][0]["pattern"]),
+}
+_OWN_PLACES = frozenset(
+    {PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.STREAM, PathKind.SYSTEM, PathKind.UNKNOWN}
+)
+
+
+def check_carried(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    """Yield a hit for a file that a program is made to run or load from a foreign place."""
+    for runs, args, via in find_carried(call):
+        text = args[0].text if args else ""
+        if runs in {"program", "library", "shell"} and "/" in text and " " not in text:
+            where = classify_path(text, call.cwd, context.bounds)
+            own = where is not PathKind.SCRATCH if runs == "shell" else where in _OWN_PLACES
+            if not own:
+                rule = "LIBRARY_INJECTION" if runs == "library" else "PROXY_EXECUTION"
+                yield CommandHit(rule, via)
+
+
+def opens_shell(via: tuple[str, ...]) -> bool:
+    """Whether a shell is started by a program that is not made to start one."""
+    return bool(via) and via[-1] not in _starters()
+
+
+@cache
+def _starters() -> frozenset[str]:
+    return frozenset({*_prefixes(), *_rows("subcommands"), *SHELLS, *_OPENERS, *_TERMINALS}) - {
+        "find",
+        "xargs",
+        "git",
+    }
+
+
+_TERMINALS = word_set(
+    "su runuser script vagrant nix-shell flock trap eval xterm urxvt rxvt konsole alacritty st foot"
+    " gnome-terminal guix"
+)
+
+
+# Commands in programs that the table does not know.
+
+
+def _guess_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    """Yield words and texts behind an unknown program that begin with a dangerous program."""
+    if call.verb in _guess_words("never") or call.verb in SHELLS or not call.verb:
+        return
+    risky = _guess_words("programs")
+    for index, arg in enumerate(call.args[:_MAX_GUESSES]):
+        if program_name(arg.text) in risky and index + 1 < len(call.args):
+            yield InnerCommand(call.args[index:], call.verb, guessed=True)
+            return
+        text = arg.text.rpartition("=")[2] if arg.text.startswith("-") else arg.text
+        first, blank, _ = text.lstrip("!|:;@ ").partition(" ")
+        if blank and program_name(first) in risky:
+            whole = arg._replace(text=text.lstrip("!|:;@ "), offset=None)
+            yield InnerCommand((whole,), call.verb, script=True, guessed=True)
+
+
+@cache
+def _guess_words(key: str) -> frozenset[str]:
+    return frozenset(_table()["guess"][key].split())
+
+
+_MAX_GUESSES = 12
+
+
+# Programs whose arguments need more than a row.
+
+
+def _env_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    valued = word_set("-u --unset -C --chdir -S --split-string")
+    options = parse_options(call.args, valued)
+    if text := options.values.get("-S") or options.values.get("--split-string"):
+        yield InnerCommand((text,), "env", script=True)
+    if rest := _skip_options(call.args, _CommandPrefix(valued, assignments=True)):
+        yield InnerCommand(rest, "env")
+
+
+def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    valued = "-I -n -P -L -d -s -E -a --max-args --max-procs --delimiter --replace --arg-file"
+    rest = _skip_options(call.args, _CommandPrefix(word_set(valued)))
+    options = parse_options(call.args[: len(call.args) - len(rest)], word_set(valued))
+    if options.has_any("-p", "--interactive"):
+        return  # the answer comes from the terminal, so nothing but a person can give it
+    hole = options.values.get("-I") or options.values.get("--replace")
+    if hole is None:
+        yield InnerCommand((*rest, *_input_items(call)), "xargs")
+        return
+    for item in _input_items(call, "\n"):
+        yield InnerCommand(tuple(_fill_hole(arg, hole.text, item) for arg in rest), "xargs")
+
+
+def _input_items(call: ProgramCall, separator: str | None = None) -> tuple[Arg, ...]:
+    """Return the items that a program reads from its input; without any known one, `$input`."""
+    texts = [text for text in call.stdin.text.split(separator)[:20] if text] or ["$input"]
+    known = call.stdin.known and texts != ["$input"]
+    blank = call.name._replace(known=known, taints=call.stdin.taints, offset=None)
+    return tuple(blank._replace(text=text) for text in texts)
+
+
+def _fill_hole(arg: Arg, hole: str, item: Arg) -> Arg:
+    if hole not in arg.text:
+        return arg
+    text = arg.text.replace(hole, item.text)
+    return arg._replace(text=text, known=item.known, taints=arg.taints | item.taints, offset=None)
+
+
+def _parallel_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`parallel CMD ::: ITEM...`, or with items from the input."""
+    valued = word_set("--jobs -I -a -j --joblog --timeout --delay -n -N -L --colsep -C")
+    texts = call.texts
+    cut = next((i for i, text in enumerate(texts) if text.startswith(":::")), len(texts))
+    words = _skip_options(call.args[:cut], _CommandPrefix(valued))
+    items = [arg for arg in call.args[cut + 1 :] if not arg.text.startswith(":::")]
+    for item in items[:20] or _input_items(call, "\n"):
+        filled = tuple(_fill_hole(word, "{}", item) for word in words)
+        yield InnerCommand(filled if filled != words else (*words, item), call.verb, script=True)
+
+
+_MAX_ROOTS = 8
+_EXEC_ENDS = frozenset({";", "+", "\\;", "\\"})
+_EXECS = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
+_ASKING = re.compile(r"-ok(?:dir)?")
+_NEVER = re.compile(r"(?!)")
+
+
+def _find_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`-exec CMD ;` with the search targets in place of `{}`."""
+    args = call.args
+    found = find_targets(call)
+    asks = asks_person(call, _ASKING, _NEVER)
+    for index, arg in enumerate(args):
+        if arg.text not in _EXECS or (asks and arg.text.startswith("-ok")):
+            continue
+        inner = list(takewhile(lambda word: word.text not in _EXEC_ENDS, args[index + 1 :]))
+        for item in found[:_MAX_ROOTS]:
+            yield InnerCommand(tuple(_fill_hole(word, "{}", item) for word in inner), call.verb)
+
+
+def _container_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`docker run IMAGE CMD`, `docker exec CONTAINER CMD`, `docker compose exec SERVICE CMD`."""
+    prefix = _CommandPrefix(frozenset(_table()["container_options"]), skip=1)
+    for index, text in enumerate(call.texts[:4]):
+        if text in {"run", "exec"}:
+            if rest := _skip_options(call.args[index + 1 :], prefix):
+                yield InnerCommand(rest, call.verb, in_container=True)
+            return
+
+
+def _cluster_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`kubectl exec POD -- CMD`, `kubectl run ... -- CMD`, `lxc exec NAME -- CMD`."""
+    start = call.texts.index("--") + 1 if call.has_arg("--") else len(call.args)
+    if call.has_arg("exec", "run", "debug") and (rest := call.args[start:]):
+        yield InnerCommand(rest, call.verb, in_container=True)
+
+
+def _adb_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    if call.has_arg("shell") and (rest := call.args[call.texts.index("shell") + 1 :]):
+        yield InnerCommand(rest, call.verb, script=True, in_container=True)
+
+
+def _trap_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    if len(call.args) > 1 and not call.args[0].text.startswith("-"):
+        yield InnerCommand(call.args[:1], "trap", script=True)
+
+
+def _daemon_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`start-stop-daemon --exec PROGRAM -- ARGUMENTS`."""
+    cut = call.texts.index("--") if call.has_arg("--") else len(call.args)
+    options = parse_options(
+        call.args[:cut], word_set("-x --exec -a --startas -n --name -p -c -u -d")
+    )
+    for name in ("-x", "--exec", "-a", "--startas"):
+        if program := options.values.get(name):
+            yield InnerCommand((program, *call.args[cut + 1 :]), call.verb)
+
+
+def _operand_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    """Programs that run each of their operands as a shell text."""
+    valued = word_set(
+        "-n --names -w --warmup -r --runs -m --min-runs -M --max-runs -c --export-json"
+    )
+    for operand in parse_options(call.args, valued).operands:
+        yield InnerCommand((operand,), call.verb, script=True)
+
+
+_RUNS_INPUT = re.compile(r"(?:\d+|\$)?e")
+
+
+def _sed_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`sed e`: each line of the input is run."""
+    if any(_RUNS_INPUT.fullmatch(text) for text in call.texts):
+        for item in _input_items(call, "\n"):
+            yield InnerCommand((item,), call.verb, script=True)
+
+
+_OPENERS: dict[str, Callable[[ProgramCall], Iterator[InnerCommand]]] = {
+    "env": _env_command,
+    **dict.fromkeys(("xargs", "gxargs"), _xargs_commands),
+    "parallel": _parallel_commands,
+    "adb": _adb_command,
+    "trap": _trap_command,
+    "start-stop-daemon": _daemon_command,
+    **dict.fromkeys(("pee", "concurrently", "hyperfine"), _operand_commands),
+    **dict.fromkeys(("sed", "gsed"), _sed_commands),
+    **dict.fromkeys(("find", "bfs", "fd", "fdfind", "gfind"), _find_commands),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), _container_command),
+    **dict.fromkeys(
+        ("kubectl", "oc", "lxc", "incus", "crictl", "k3s", "multipass"), _cluster_command
+    ),
+}
