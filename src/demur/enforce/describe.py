@@ -1,4 +1,4 @@
-"""Describe a tool call as a request: arguments as JSON, texts as a model reads them, commands.
+"""Describe a tool call as a request: arguments as JSON, and texts as a model reads them.
 
 A tool returns JSON and a model writes some. In JSON a line break is two other characters and a
 letter may be six, so guards search the decoded texts, not their encoding.
@@ -8,7 +8,6 @@ import dataclasses
 import json
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date, time
@@ -234,57 +233,6 @@ def _parse_json(text: str) -> Any:
         return json.loads(inside)
     except (ValueError, RecursionError):
         return None
-
-
-# Matched against the last part of a tool's name, in lower case and without punctuation. A shell's
-# name is enough; `command` or `code` needs a verb such as `run`.
-_TOOL = re.compile(
-    r"exec|monitor|repl|"
-    r"(?:run|exec|execute)?(?:in|on|with)?(?:local|remote)?"
-    r"(?:bash|zsh|sh|shell|cmd|console|terminal|powershell|pwsh|i?python3?|codeinterpreter)"
-    r"(?:ast|cmd|code|command|exec|execute|repl|script|session|tool)*|"
-    r"(?:run|exec|execute)(?:code|command|commandline|commands|javascript|js|script)(?:tool)?"
-)
-_ARGUMENTS = ("command", "commands", "cmd", "script", "code", "query", "input", "source")
-_PART = re.compile(r"__|[./:]")
-_MARKS = re.compile(r"[^a-z0-9]")
-
-
-def find_commands(
-    name: str, arguments: Mapping[str, Any], command_arguments: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield the commands that a call would run; none for a tool that runs no commands.
-
-    `command_arguments` names further tools, each with the argument that holds its command.
-
-    Raises:
-        InputTypeError: The command is neither a text nor a list of words.
-    """
-    if name in command_arguments:
-        yield from _command_texts(arguments.get(command_arguments[name]))
-    elif _TOOL.fullmatch(_MARKS.sub("", _PART.split(name)[-1].lower())):
-        named = [arguments[each] for each in _ARGUMENTS if each in arguments]
-        # If no argument has a known name, any of them may hold the command.
-        for value in named or arguments.values():
-            plain = named or isinstance(value, str) or _are_words(value)
-            yield from _command_texts(value) if plain else [extract_texts(value)]
-
-
-def _are_words(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(type(word) is str for word in value)
-
-
-def _command_texts(value: Any) -> Iterator[str]:
-    if value is None:
-        return
-    if _are_words(value):
-        # The list may be the words of one command or one command each: check both.
-        yield shlex.join(value)
-        yield "\n".join(value)
-    elif isinstance(value, str) and not isinstance(value, OpaqueText):
-        yield value
-    else:
-        raise InputTypeError.wrong_type("a command", "a text, or a list of words", value)
 
 
 def require_text(what: str, value: Any) -> str:

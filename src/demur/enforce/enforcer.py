@@ -30,7 +30,6 @@ from demur.enforce.describe import (
     DescribeCall,
     describe_call,
     extract_texts,
-    find_commands,
     parse_arguments,
     require_text,
     to_json_value,
@@ -52,6 +51,7 @@ from demur.enforce.result import (
     refusal_finding,
 )
 from demur.enforce.streams import AnswerStream, max_answer_length, stream_config_for
+from demur.enforce.tool_effects import ResolvePath, find_tool_effects
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
 from demur.gate.monitor import Monitor
@@ -141,7 +141,8 @@ class Enforcer:
     `describe` turns a tool call into a request. `accepted` are constraints that the tools honour.
     `authority` looks up grants for a request. `commands` maps further tools that run commands to
     the argument that holds the command. `detect_prose` searches the text of a model for refusals.
-    `histories` keeps the tool calls of each run for the guard against loops.
+    `histories` keeps the tool calls of each run for the guard against loops. `resolve_path` returns
+    where links in a path lead, if the tools work on this machine.
     """
 
     def __init__(
@@ -159,6 +160,7 @@ class Enforcer:
         detect_prose: bool = True,
         monitor: Monitor | None = None,
         histories: CallHistories | None = None,
+        resolve_path: ResolvePath | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         if gate is not None and not isinstance(gate, Gate):
@@ -176,6 +178,7 @@ class Enforcer:
         self._commands = commands or {}
         self._detect_prose = detect_prose
         self._histories = LocalCallHistories() if histories is None else histories
+        self._resolve_path = resolve_path
         self._monotonic = monotonic
         self._surfaces = frozenset(self.pipeline.surfaces)
 
@@ -413,7 +416,7 @@ class Enforcer:
     ) -> Steps[list[Finding]]:
         """Yield the steps to what guards find in an event, without a decision.
 
-        The commands that a tool call runs, and further `commands`, are guarded as well.
+        What a tool call runs, reads and writes is guarded as well, and further `commands` are.
         `tool_call_steps`, `event_steps` and `run_guards` use this.
 
         Raises:
@@ -424,9 +427,9 @@ class Enforcer:
         if surface == Surface.TOOL_CALL and Surface.CODE_EXECUTION in self._surfaces:
             call = event if isinstance(event, ToolCall) else parse_event(surface, event)
             values = parse_arguments(call.arguments) or {}
-            known = find_commands(call.name, values, self._commands)
-            for text in dict.fromkeys((*known, *commands)):
-                found += yield self._guard_step(Surface.CODE_EXECUTION, Command(text=text))
+            effects = find_tool_effects(call.name, values, self._commands, self._resolve_path)
+            for effect in dict.fromkeys((*effects, *(Command(text=text) for text in commands))):
+                found += yield self._guard_step(Surface.CODE_EXECUTION, effect)
         return found
 
     def run_guards(self, surface: Surface | str, event: Any) -> list[Finding]:

@@ -1,6 +1,9 @@
 """Build an enforcer from settings: of a file, of the caller, or the default ones."""
 
+import os
+import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +13,74 @@ from demur.codes.loading import default_registry
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import AGENT_SURFACES, Enforcer
 from demur.errors import InputError, InputTypeError
-from demur.gate.config import Config, default_config, find_config, load_config, open_gate
+from demur.gate.config import (
+    Config,
+    database_path,
+    default_config,
+    find_config,
+    load_config,
+    open_gate,
+)
 from demur.gate.gate import Gate
 from demur.gate.guard_pipeline import ConfigChange, build_pipeline
 from demur.gate.guard_settings import GuardSettings, read_guard_settings
 from demur.gate.pipeline import GuardStep
+from demur.guards.code_execution.event import CommandConfig
+from demur.guards.code_execution.paths import HOME, path_spellings
 from demur.policy.loader import AGENT_POLICY
 from demur.policy.policy import Policy
 from demur.store.store import Store
 
 # The default of `store`, because None means that there is none.
 _FROM_SETTINGS: Any = object()
+
+
+@cache
+def own_paths() -> tuple[str, ...]:
+    """Return the files and folders that demur runs from: program, package, interpreter."""
+    package, interpreter = Path(__file__).parents[1], Path(sys.executable)
+    paths = [package, interpreter, interpreter.with_name("demur"), Path(os.__file__).parent]
+    if package.parent.name in {"site-packages", "dist-packages"}:
+        paths.append(package.parent)
+    if sys.prefix != sys.base_prefix:
+        names = ("bin", "lib", "Scripts", "Lib", "pyvenv.cfg")
+        paths += [Path(sys.prefix, name) for name in names]
+    program = Path(sys.argv[0] if sys.argv else "")
+    if program.stem == "demur":
+        paths.append(program.absolute())
+    return _stated_and_real(paths)
+
+
+def list_own_files(config: Config, path: Path | str | None = None) -> tuple[str, ...]:
+    """Return the files that the settings name, also those that demur writes, and their own."""
+    named = (config.policy, config.keys, *config.registries, *config.guards.files, path)
+    files = [Path(one) for one in named if one]
+    database = database_path(config)
+    if database is not None:
+        files += [database, *(Path(f"{database}{end}") for end in ("-wal", "-shm"))]
+        spool = config.spool if config.spool is not None else f"{database}.spool.jsonl"
+        files += [Path(spool)] if spool else []
+    return _stated_and_real(files)
+
+
+def _stated_and_real(paths: Iterable[Path]) -> tuple[str, ...]:
+    forms = (form for path in paths for form in (path.absolute(), path.resolve()))
+    return tuple(dict.fromkeys(map(str, forms)))
+
+
+def resolve_links(path: str, folder: str = "") -> str | None:
+    """Return where the links of a path lead, or None if it has none; `folder` is its start."""
+    home = str(Path.home())
+    for form in path_spellings(path):
+        whole = home + form[len(HOME) :] if form.startswith(HOME) else form
+        try:
+            stated = os.path.normpath(Path(folder, whole))
+            real = os.path.realpath(stated)
+        except (OSError, ValueError, RuntimeError):
+            continue
+        if real != stated:
+            return real
+    return None
 
 
 def build_enforcer(
@@ -30,12 +90,14 @@ def build_enforcer(
     surfaces: Iterable[Surface] = AGENT_SURFACES,
     changes: Mapping[Surface, ConfigChange] | None = None,
     steps: Iterable[GuardStep] = (),
+    protected: Iterable[str] = (),
     **settings: Any,
 ) -> Enforcer:
     """Return an enforcer with the guards that `[guards]` of the settings file describes.
 
     It has the guards of `surfaces`. `changes` change the settings of built-in guards, `steps` are
-    further guards; `settings` are those of `Enforcer`.
+    further guards; `settings` are those of `Enforcer`. No tool may change `protected` files, nor
+    those that demur runs from, without approval.
 
     Raises:
         InputError: A setting cannot be used.
@@ -46,10 +108,21 @@ def build_enforcer(
     own = {"locale": chosen.locale, **settings}
     if own.get("pipeline") is None:
         registry = default_registry() if gate is None else gate.registry
-        parts: dict[str, Any] = {"registry": registry, "changes": changes, "steps": steps}
+        known = dict(changes or {})
+        own_files = (*own_paths(), *protected)
+        known[Surface.CODE_EXECUTION] = _protect_files(own_files, known.get(Surface.CODE_EXECUTION))
+        parts: dict[str, Any] = {"registry": registry, "changes": known, "steps": steps}
         own["pipeline"] = build_pipeline(chosen, *surfaces, **parts)
     commands = {**chosen.commands, **(own.pop("commands", None) or {})}
     return Enforcer(gate, commands=commands, **own)
+
+
+def _protect_files(files: tuple[str, ...], change: ConfigChange | None) -> ConfigChange:
+    def add_protected(config: CommandConfig) -> CommandConfig:
+        changed = config if change is None else change(config)
+        return msgspec.structs.replace(changed, protected=(*changed.protected, *files))
+
+    return add_protected
 
 
 def open_enforcer(
@@ -84,7 +157,8 @@ def open_enforcer(
     own_store = store if isinstance(store, Store) else None
     gate = open_gate(chosen, policy=policy, store=own_store)
     try:
-        return build_enforcer(gate, chosen.guards, **settings)
+        files = list_own_files(chosen, config if isinstance(config, Path | str) else None)
+        return build_enforcer(gate, chosen.guards, protected=files, **settings)
     except BaseException:
         gate.close()
         raise

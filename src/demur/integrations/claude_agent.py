@@ -21,7 +21,7 @@ from demur.errors import InputError
 from demur.gate.gate import Gate
 from demur.integrations._kit import missing_extra
 from demur.integrations.claude_code.fallback import fallback_deny, refusal_line
-from demur.integrations.claude_code.hook import Hook, HookStyle, check_call, judge_steps
+from demur.integrations.claude_code.hook import Hook, HookStyle, judge_steps
 from demur.model.grant import Grant
 
 _MAX_CALLS = 1000
@@ -265,5 +265,7 @@ class _PermissionCheck(NamedTuple):
         call, own = Hook("PreToolUse", {"tool_name": name}), self.own_servers
         bare_name, source = call.tool_name(own), call.mcp_server(own)
         return await adrive(
-            check_call(self.enforcer, bare_name, arguments, context, source=source, grants=grants)
+            self.enforcer.tool_call_steps(
+                bare_name, arguments, context, source=source, grants=grants
+            )
         )

@@ -219,6 +219,10 @@ def test_a_tool_result_is_withheld_if_the_check_fails(
     assert "orders" not in ran.out
 
 
+# The guards of commands and of demur's own files both hold the settings of an agent.
+APPROVABLE = {"APPROVAL_REQUIRED", "PRIVILEGE_ESCALATION"}
+
+
 @pytest.mark.parametrize("words", [[], ["--config"]], ids=["none", "own"])
 @pytest.mark.parametrize(
     "command",
@@ -236,7 +240,7 @@ def test_changing_the_hook_or_its_policy_needs_approval(
     }
     hook = ("hook", "claude-code", "--state", state, *options)
 
-    assert code_of(demur(*hook, stdin=call(command))) == "APPROVAL_REQUIRED"
+    assert code_of(demur(*hook, stdin=call(command))) in APPROVABLE
     expected = "APPROVAL_REQUIRED" if words else None
     assert code_of(demur(*hook, stdin=call(**write))) == expected
     touched = call(f"touch {state}/warm-1.sock")

@@ -216,12 +216,13 @@ def test_a_call_of_a_shell_tool_is_checked_as_a_command(gate: Gate) -> None:
 
     assert enforcer.check_tool_call("shell", {"command": "ls"}, AT).allowed
     assert enforcer.check_tool_call("shell", hostile, AT).envelope["code"] == "RCE_RISK"
-    assert enforcer.check_tool_call("lookup", hostile, AT).allowed
+    assert not enforcer.check_tool_call("lookup", hostile, AT).allowed
+    assert enforcer.check_tool_call("lookup", {"text": hostile["command"]}, AT).allowed
     for words in (["rm", "-rf", "/"], ["bash", "-lc", hostile["command"]], 3, {"run": "ls"}):
         assert not enforcer.check_tool_call("shell", {"command": words}, AT).allowed
     assert enforcer.check_tool_call("shell", {"command": ["ls", "-l"]}, AT).allowed
-    named = Enforcer(gate, pipeline=TOOLS, commands={"lookup": "command"})
-    assert not named.check_tool_call("lookup", hostile, AT).allowed
+    named = Enforcer(gate, pipeline=TOOLS, commands={"lookup": "text"})
+    assert not named.check_tool_call("lookup", {"text": hostile["command"]}, AT).allowed
 
 
 def test_repeated_calls_in_a_run_are_a_loop_and_progress_is_not(gate: Gate) -> None:
@@ -280,7 +281,8 @@ def test_tools_that_run_commands_are_known_by_many_names(
     result = Enforcer(pipeline=TOOLS).check_tool_call(name, arguments)
 
     assert result.envelope["code"] == "IRRECOVERABLE_DESTRUCTION"
-    assert Enforcer(pipeline=TOOLS).check_tool_call("remember", arguments).allowed
+    told = {"text": arguments}
+    assert Enforcer(pipeline=TOOLS).check_tool_call("remember", {"text": str(told)}).allowed
 
 
 def test_a_command_that_cannot_be_read_is_refused() -> None:

@@ -21,6 +21,7 @@ from demur.guards.code_execution.paths import (
     PathKind,
     WorkspaceBounds,
     canonical_path,
+    changes_own_files,
     classify_path,
     delete_rule,
     is_system_critical,
@@ -38,6 +39,7 @@ class EffectKind(StrEnum):
     WRITE = "write"
     DELETE = "delete"
     WIPE = "wipe"
+    ALTER = "alter"  # moved away, or given another mode or owner
 
 
 class FileEffect(NamedTuple):
@@ -48,9 +50,9 @@ class FileEffect(NamedTuple):
     tree: bool = False
     append: bool = False
     from_search: bool = False
-
-
     empty: bool = False
+
+
 EffectReader = Callable[[ProgramCall], Iterator[FileEffect]]
 # Options that take a value, by program.
 _COPY_VALUED = word_set("-t --target-directory -S --suffix -m -o -g")
@@ -91,10 +93,10 @@ def _operand_reader(
 
 
 def _rm_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    options = parse_options(call.args)
-    tree = options.has_any("-r", "-R", "--recursive", "-d", "--dir")
     if asks_person(call, _RM_ASKS, _RM_SILENT):
         return
+    options = parse_options(call.args)
+    tree = options.has_any("-r", "-R", "--recursive", "-d", "--dir")
     for operand in options.operands:
         if operand.text != "\\":  # a name, or half of a line continuation; here it is no folder
             yield FileEffect(EffectKind.DELETE, operand, tree=tree)
@@ -121,6 +123,8 @@ def _copy_effects(call: ProgramCall) -> Iterator[FileEffect]:
             yield FileEffect(EffectKind.READ, source)
         if call.verb == "mv" and target is not None and target.text == "/dev/null":
             yield FileEffect(EffectKind.DELETE, source, tree=True)
+        elif call.verb == "mv":
+            yield FileEffect(EffectKind.ALTER, source)
     if target is not None:
         name = sources[0].text.rstrip("/").rpartition("/")[2] if len(sources) == 1 else ""
         whole = f"{target.text.rstrip('/')}/{name}" if target.text.endswith("/") else target.text
@@ -336,6 +340,10 @@ def rules_for_effect(effect: FileEffect, cwd: str, bounds: WorkspaceBounds) -> I
     if where is PathKind.STREAM:
         return
     path = canonical_path(text, cwd)
+    if changes_own_files(path, bounds, tree=effect.tree or effect.kind is EffectKind.ALTER):
+        yield CommandHit("OWN_FILES", text)
+    if effect.kind is EffectKind.ALTER:
+        return
     if (effect.tree or "*" in text) and where is not PathKind.UNKNOWN:
         where = vital_kind(text, cwd, bounds) or where
     if effect.kind is EffectKind.DELETE:
@@ -343,7 +351,7 @@ def rules_for_effect(effect: FileEffect, cwd: str, bounds: WorkspaceBounds) -> I
     elif effect.kind is EffectKind.WIPE:
         yield CommandHit(_WIPE_RULES[where], text)
     else:
-        yield from _rules_for_write(effect, where, path)
+        yield from _rules_for_write(effect, where, path, bounds)
 
 
 def _rules_for_delete(effect: FileEffect, path_kind: PathKind, path: str) -> Iterator[CommandHit]:
@@ -385,7 +393,7 @@ def _rules_for_write(
         yield CommandHit("OVERWRITE_DEVICE", text)
     elif not effect.append and path_kind is not PathKind.INSIDE and (rule := delete_rule(path)):
         yield CommandHit(rule, text)
-    elif not effect.empty and (rule := write_rule(path)):
+    elif not effect.empty and (rule := write_rule(path, bounds)):
         lost = not effect.append and is_system_critical(path) and rule == "ACCOUNT_FILES"
         yield CommandHit("OVERWRITE_SYSTEM" if lost else rule, text)
     elif path_kind in _OUTSIDE:

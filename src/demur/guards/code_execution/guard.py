@@ -20,12 +20,15 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, one_line
 from demur.guards.code_execution.call import Arg, CommandHit
 from demur.guards.code_execution.context import LocatedHit, Location, SourceMap
-from demur.guards.code_execution.event import Command, CommandConfig, Language
+from demur.guards.code_execution.event import Command, CommandConfig, FileRequest, Language
+from demur.guards.code_execution.files import find_file_hits
 from demur.guards.code_execution.launchers import CodeLanguage
 from demur.guards.code_execution.paths import start_folder, workspace_bounds
 from demur.guards.code_execution.rules import COMMAND_RULES
@@ -93,7 +96,21 @@ def check(event: Command, config: CommandConfig) -> Iterator[Finding]:
     if event.language not in list(Language):
         known = ", ".join(f"`{language}`" for language in Language)
         raise InputError(f"unknown language `{str(event.language)[:40]}`", help=f"known: {known}")
+    if isinstance(event, FileRequest):
+        return _name_arguments(_build_findings(find_file_hits(event, config)), event)
     return _build_findings(find_hits(event, config))
+
+
+def _name_arguments(findings: Iterable[Finding], event: FileRequest) -> Iterator[Finding]:
+    """Yield findings about files, each with the argument that holds the path."""
+    arguments, start = {}, 0
+    for access in event.accesses:
+        arguments[start] = access.argument[:_MAX_TARGET_LENGTH]
+        start += len(access.path) + 1
+    for found in findings:
+        assert found.span is not None
+        evidence = {**found.evidence, "argument": arguments[found.span.start]}
+        yield replace(found, evidence=evidence)
 
 
 def find_hits(event: Command, config: CommandConfig) -> list[LocatedHit]:

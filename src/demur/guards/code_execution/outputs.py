@@ -138,8 +138,13 @@ def _expand_ranges(text: str) -> str:
 
 
 def _which_output(call: ProgramCall, _: ShellState) -> Value:
+    """Return the file of a program; one that is named only stands for one of the system's."""
     operands = parse_options(call.args).operands
-    return operands[0].value if operands else UNKNOWN
+    if not operands:
+        return UNKNOWN
+    named = operands[0].value
+    is_file = call.verb in {"realpath", "readlink"} or "/" in named.text or not named.text
+    return named if is_file else named._replace(text=f"/usr/bin/{named.text}")
 
 
 def decode_value(value: Value, decoder: Callable[[str], str | None] | None) -> Value:

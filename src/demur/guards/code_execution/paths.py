@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache, lru_cache
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.rules import compile_pattern, read_table
@@ -36,11 +37,12 @@ class PathKind(StrEnum):
 
 
 class WorkspaceBounds(NamedTuple):
-    """The folders in which the agent may write and delete."""
+    """The folders in which the agent may write and delete, and the files it may not change."""
 
     workspace: tuple[str, ...]
     scratch: tuple[str, ...]
     home: str = HOME
+    protected: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=256)
@@ -51,7 +53,8 @@ def workspace_bounds(config: CommandConfig, cwd: str | None) -> WorkspaceBounds:
     scratch = tuple(canonical_path(folder, "/") for folder in config.scratch)
     # A workspace below a home directory tells which home `~` is.
     home = next((match[0] for folder in folders if (match := _HOMES.match(folder))), HOME)
-    return WorkspaceBounds(folders or (_NOWHERE,), scratch, home)
+    protected = tuple(canonical_path(path, "/").lower() for path in config.protected)
+    return WorkspaceBounds(folders or (_NOWHERE,), scratch, home, protected)
 
 
 def start_folder(bounds: WorkspaceBounds, cwd: str | None) -> str:
@@ -78,7 +81,40 @@ def _resolve_path(text: str, cwd: str) -> str:
         if text.startswith("//"):
             return posixpath.normpath(text)
     path = posixpath.normpath(posixpath.join(cwd, text))
+    while found := _PROCESS_LINK.match(path):
+        base = "/" if found[1] == "root" else cwd
+        path = posixpath.normpath(posixpath.join(base, path[found.end() :].lstrip("/")))
     return f"/{path.lstrip('/')}" if path.startswith("/") else path
+
+
+_PROCESS_LINK = re.compile(r"/{1,2}proc/(?:self|thread-self|\d+)(?:/task/\d+)?/(root|cwd)(?=/|$)")
+_FILE_SCHEME = re.compile(r"(?i)file:(?://[^/]*)?")
+_HOME_START = re.compile(
+    r"~(?=/|$)|\$\{?HOME\}?(?=/|$)|\$\{?XDG_CONFIG_HOME\}?(?=/|$)|~(\w[\w.-]*)(?=/|$)"
+)
+
+
+def path_spellings(text: str) -> tuple[str, ...]:
+    """Return the paths that a tool may open for `text`.
+
+    Tools differ in whether they expand `~`, decode `%2e` or stop at a null byte, so each reading
+    counts.
+    """
+    plain = text.strip()
+    scheme = _FILE_SCHEME.match(plain)
+    plain = plain[scheme.end() :] if scheme else plain
+    forms = [plain, *([unquote(plain)] if "%" in plain else [])]
+    forms += [form.partition("\0")[0] for form in forms if "\0" in form]
+    return tuple(dict.fromkeys(_expand_home(form.replace("\0", "").strip()) for form in forms))
+
+
+def _expand_home(path: str) -> str:
+    found = _HOME_START.match(path)
+    if found is None:
+        return path
+    home = HOME if found[1] is None else "/root" if found[1] == "root" else f"/home/{found[1]}"
+    home += "/.config" * ("XDG" in found[0])
+    return home + path[found.end() :]
 
 
 def _environment_folder(match: re.Match[str]) -> str:
@@ -115,7 +151,7 @@ def classify_path(text: str, cwd: str, bounds: WorkspaceBounds) -> PathKind:
     whole = _emptied_folder(path)
     if inside := _workspace_relation(whole, bounds.workspace):
         return inside
-    if _workspace_relation(whole, bounds.scratch):
+    if _workspace_relation(whole, bounds.scratch) or _patterns()["cache"].match(whole):
         return PathKind.SCRATCH
     return PathKind.ROOT if whole == "/" else _outside_kind(whole)
 
@@ -185,11 +221,57 @@ def read_rule(path: str) -> str:
     return "SECRET_READ" if secret else "SECRET_NEAR"
 
 
-def write_rule(path: str) -> str:
+def write_rule(path: str, bounds: WorkspaceBounds | None = None) -> str:
     """Return the rule on writing `path`, if any."""
     if not _any_written().search(path):
         return ""
-    return next(rule for rule, pattern in _written_rules().items() if pattern.search(path))
+    for rule, pattern in _written_rules().items():
+        found = pattern.search(path)
+        if found and not (bounds and _is_project_copy(path, found.start(), bounds)):
+            return rule
+    return ""
+
+
+_PLACED_BY_SYSTEM = re.compile(
+    r"(?i)/(?:(?:etc|usr|lib|var|library|sys|private)/|\.config/|\.[a-z_]+$)"
+)
+
+
+def _is_project_copy(path: str, start: int, bounds: WorkspaceBounds) -> bool:
+    """Whether a project keeps a copy of a file that only counts in its own place.
+
+    `project/etc/cron.d/x` and `dotfiles/.bashrc` run by themselves only from `/` and from a home.
+    """
+    if not start or bounds.workspace[0] == _NOWHERE or not _PLACED_BY_SYSTEM.match(path, start):
+        return False
+    inside = _workspace_relation(path, bounds.workspace) is PathKind.INSIDE
+    return inside and not _WHOLE_HOMES.fullmatch(path[:start])
+
+
+# INVARIANT: no effect but reading reaches a protected file without a hit.
+def changes_own_files(path: str, bounds: WorkspaceBounds, *, tree: bool = False) -> bool:
+    """Whether `path` is a file of demur itself, by its name or as the settings name it.
+
+    With `tree`, a folder that holds one counts as well.
+    """
+    if _patterns()["own"].search(path):
+        return True
+    if not bounds.protected:
+        return False
+    if path == HOME or path.startswith(f"{HOME}/"):
+        path = bounds.home + path[len(HOME) :]
+    plain = path.lower().rstrip("/")
+    # The root has rules of its own.
+    holds = tree and plain != ""
+    return any(
+        plain == own or plain.startswith(f"{own}/") or (holds and own.startswith(f"{plain}/"))
+        for own in bounds.protected
+    )
+
+
+def is_agent_note(path: str) -> bool:
+    """Whether `path` is one of the plans and notes that an agent keeps in the home directory."""
+    return bool(_patterns()["agent_notes"].search(path))
 
 
 def delete_rule(path: str) -> str:

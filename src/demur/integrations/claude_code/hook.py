@@ -14,10 +14,9 @@ import msgspec
 from demur.codes.vocabulary import Surface
 from demur.emit.hosts import to_claude_code
 from demur.enforce.context import CallContext, Steps
-from demur.enforce.describe import find_commands
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
-from demur.errors import InputError, InputTypeError
+from demur.errors import InputError
 from demur.integrations.claude_code.fallback import PinnedRules, unguarded_output, withhold_texts
 from demur.model.grant import Grant
 
@@ -180,40 +179,6 @@ def _allowed_output(hook: Hook, result: CheckResult) -> dict[str, Any]:
     return output
 
 
-_COMMAND_ARGUMENTS = ("command", "cmd", "script")
-
-
-def list_commands(name: str, arguments: Mapping[str, Any]) -> list[str]:
-    """Return the commands that a call would run, as far as they can be read."""
-    try:
-        known = list(find_commands(name, arguments, {}))
-    except InputTypeError:
-        known = []
-    return known or list(_command_texts(name, arguments))
-
-
-def list_unknown_commands(name: Any, arguments: Any) -> list[str]:
-    """Return the commands of a call to a tool that the core does not know as a shell.
-
-    Claude Code adds tools, and servers bring their own, so the argument's name decides here.
-    """
-    if not isinstance(name, str) or not isinstance(arguments, Mapping):
-        return []
-    try:
-        known = next(find_commands(name, arguments, {}), None) is not None
-    except InputTypeError:
-        known = True
-    return [] if known else list(_command_texts(name, arguments))
-
-
-def _command_texts(name: str, arguments: Mapping[str, Any]) -> Iterator[str]:
-    for argument in _COMMAND_ARGUMENTS:
-        value = arguments.get(argument)
-        words = isinstance(value, list) and all(isinstance(word, str) for word in value)
-        if isinstance(value, str) or words:
-            yield from find_commands(name, arguments, {name: argument})
-
-
 # Returns the grants of a call by its id.
 GrantsForCall = Callable[[str | None], Iterable[Grant]]
 
@@ -250,7 +215,8 @@ def event_checks(
     match hook.event:
         case "PreToolUse":
             name, source = hook.tool_name(own_servers), hook.mcp_server(own_servers)
-            yield check_call(enforcer, name, hook.get("tool_input"), context, source=source)
+            arguments = hook.get("tool_input")
+            yield enforcer.tool_call_steps(name, arguments, context, source=source)
         case "PostToolUse" | "PostToolUseFailure":
             yield check_result(hook, hook.tool_output, context.call_id)
         case "PostToolBatch":
@@ -270,22 +236,6 @@ def event_checks(
             # The agent may rephrase its last message once.
             if message := hook.get_text("last_assistant_message"):
                 yield enforcer.answer_steps(message, context)
-
-
-def check_call(
-    enforcer: Enforcer,
-    name: Any,
-    arguments: Any,
-    context: CallContext,
-    *,
-    source: str,
-    grants: Iterable[Grant] = (),
-) -> Steps[CheckResult]:
-    """Check a tool call with its grants; all commands in its arguments count."""
-    commands = list_unknown_commands(name, arguments)
-    return enforcer.tool_call_steps(
-        name, arguments, context, source=source, grants=grants, commands=commands
-    )
 
 
 def strictest_result(checks: Iterable[Steps[CheckResult]]) -> Steps[CheckResult | None]:

@@ -6,6 +6,7 @@ Each hook is a process of its own, so the histories of tool calls lie in files.
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -18,7 +19,7 @@ from demur.codes.vocabulary import Surface
 from demur.enforce.context import drive
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.history import FileHistories
-from demur.enforce.opening import build_enforcer
+from demur.enforce.opening import build_enforcer, resolve_links
 from demur.errors import DemurError, error_reason
 from demur.gate.config import Config, load_config, open_gate
 from demur.gate.pipeline import GuardStep
@@ -151,8 +152,12 @@ class HookRuntime:
             return False
 
     def judge(self, hook: Hook, project: str) -> dict[str, Any]:
-        """Return the output of a hook; its agent may work in the folder `project`."""
-        enforcer, style = self._enforcer_for(project), self._config.style
+        """Return the output of a hook; its agent may work in the folder `project`.
+
+        Without one, that is the folder in which the agent works now.
+        """
+        enforcer = self._enforcer_for(project or hook.get_text("cwd") or "")
+        style = self._config.style
         return drive(judge_steps(hook, enforcer, style, pins=self._pins))
 
     def warm_up(self) -> None:
@@ -197,6 +202,7 @@ class HookRuntime:
             surfaces=self._surfaces,
             changes={Surface.CODE_EXECUTION: add_workspace} if project else None,
             steps=[own_guard] if Surface.TOOL_CALL in self._surfaces else (),
+            resolve_path=partial(resolve_links, folder=project),
             subject=_SUBJECT,
             tenant=self._config.tenant,
             histories=self._histories,

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
+from demur.enforce.tool_effects import list_commands
 from demur.guards.tool_arguments import UnreadableArgumentsError, read_arguments
 from demur.guards.tool_call import ToolCall
 from demur.guards.tool_manifest import tool_finding
-from demur.integrations.claude_code.hook import list_commands
 from demur.model.finding import Action, Finding
 
 _CLAUDE_FOLDER = ".claude"

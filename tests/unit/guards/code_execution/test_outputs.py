@@ -37,8 +37,8 @@ def written(*words: str, stdin: Value = EMPTY) -> Value:
         (("rev",), "di", "id"),
         (("tr", "a-z", "b-za"), "hc", "id"),
         (("tr", "x", "i"), "xd", "id"),
-        (("which", "bash"), "", "bash"),
-        (("command", "-v", "bash"), "", "bash"),
+        (("which", "bash"), "", "/usr/bin/bash"),
+        (("command", "-v", "bash"), "", "/usr/bin/bash"),
         (("pwd",), "", "/desk"),
         (("tr", "", ""), "id", ""),
         (("mktemp",), "", "/tmp/tmp.0"),  # noqa: S108 - a name

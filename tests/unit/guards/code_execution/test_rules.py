@@ -79,6 +79,8 @@ ROWS = [
     ),
     ("DEFENCE_OFF", SHELL, "systemctl stop auditd", "systemctl status auditd"),
     ("DEFENCE_WEAKENED", SHELL, "setenforce 0", "getenforce"),
+    ("OWN_FILES", SHELL, "rm $(which demur)", "ls $(which demur)"),
+    ("AGENT_SETTINGS", SHELL, "echo {} > .mcp.json", "cat .mcp.json"),
     ("ATTACK_TOOL", SHELL, "./mimikatz.exe", "./minikube start"),
     ("TESTING_TOOL", SHELL, "nmap -sV 10.0.0.0/24", "man nmap"),
     ("PROCESS_INJECTION", SHELL, "gdb -p 4242", "gdb ./app"),
@@ -115,7 +117,7 @@ ROWS = [
     ("WORK_SENT", SHELL, "scp report.pdf me@a.example:", "scp --help"),
     ("DATA_STAGED", SHELL, "tar czf all.tgz /home/me", "tar czf all.tgz src"),
     ("SECRET_READ", SHELL, "cat ~/.ssh/id_ed25519", "cat ~/.ssh/id_ed25519.pub"),
-    ("SECRET_NEAR", SHELL, "cat .env", "cat .env.example"),
+    ("SECRET_NEAR", SHELL, "cat .env.test", "cat .env.example"),
     ("CREDENTIAL_DUMP", CMD, "reg save hklm\\sam s.hiv", "reg query hklm\\software"),
     ("METADATA", SHELL, "curl http://169.254.169.254/latest/", "curl http://169.254.1.1/"),
     ("EAVESDROP", SHELL, "tcpdump -i eth0", "tcpdump -r file.pcap"),
@@ -148,7 +150,9 @@ def rules_met(rule: str, language: Language, text: str) -> list[str]:
 
 
 def test_each_rule_has_a_row() -> None:
-    assert sorted({row[0] for row in ROWS}) == sorted(COMMAND_RULES)
+    # Only a file tool meets it; a redirection meets WRITE_OUTSIDE.
+    rules = COMMAND_RULES.keys() - {"FILE_OUTSIDE"}
+    assert sorted({row[0] for row in ROWS}) == sorted(rules)
 
 
 def test_each_rule_speaks_a_code_of_this_guard() -> None:

@@ -20,12 +20,9 @@ from demur.gate.gate import Gate
 from demur.integrations.claude_code.hook import (
     Hook,
     HookStyle,
-    check_call,
     event_checks,
     hook_output,
     judge_steps,
-    list_commands,
-    list_unknown_commands,
     read_hook,
     strictest_result,
 )
@@ -373,7 +370,7 @@ class Noting(Enforcer):
 def test_a_command_in_a_tool_that_nobody_knows_is_no_question_of_its_own() -> None:
     for name, arguments in (("Bash", {"command": "ls"}), ("start", {"cmd": "ls"}), (None, None)):
         enforcer = Noting()
-        drive(check_call(enforcer, name, arguments, CallContext(call_id="a"), source=""))
+        drive(enforcer.tool_call_steps(name, arguments, CallContext(call_id="a")))
 
         assert enforcer.noted == ["a"]
 
@@ -398,22 +395,15 @@ def test_every_command_of_a_call_counts(
     given: dict[str, str], named: dict[str, str], code: str | None
 ) -> None:
     by = Enforcer(commands=named)
-    said = drive(check_call(by, "start", given, CallContext(), source=""))
+    said = by.check_tool_call("start", given)
 
-    assert said == asyncio.run(adrive(check_call(by, "start", given, CallContext(), source="")))
+    assert said == asyncio.run(by.acheck_tool_call("start", given))
     assert (None if said.refusal is None else said.refusal.code) == code
-
-
-def test_a_command_argument_learned_in_one_check_is_not_remembered() -> None:
-    by = Enforcer()
-    drive(check_call(by, "start", {"command": "ls"}, CallContext(), source=""))
-
-    assert by.check_tool_call("start", {"command": WORSE}).allowed
 
 
 def test_a_call_and_its_command_are_one_decision() -> None:
     with opened() as gate:
-        drive(check_call(Enforcer(gate), "start", {"command": WAITS}, CallContext(), source=""))
+        Enforcer(gate).check_tool_call("start", {"command": WAITS})
         [record] = rows(gate)
 
     assert record.verdict == "ESCALATE"
@@ -591,35 +581,6 @@ def test_help_for_somebody_in_need_is_shown_even_if_nothing_is_refused() -> None
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "Stop", "SomethingNew"])
 def test_an_allowed_event_produces_no_output(event: str) -> None:
     assert hook_output(hook_answering(event), CheckResult(Surface.TOOL_CALL)) == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "commands"),
-    [
-        ("Bash", {"command": "ls"}, ["ls"]),
-        ("start", {"command": "ls", "cmd": "pwd"}, ["ls", "pwd"]),
-        ("start", {"script": ["rm", "-r x"]}, ["rm '-r x'", "rm\n-r x"]),
-        ("start", {"command": {"op": "view"}, "cmd": 3, "script": [1]}, []),
-        ("Bash", {"command": {"op": "view"}}, []),
-        ("Read", {"file_path": "/a"}, []),
-    ],
-)
-def test_the_argument_tells_what_is_run(
-    name: str, arguments: dict[str, Any], commands: list[str]
-) -> None:
-    assert list_commands(name, arguments) == commands
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("Bash", {"command": "ls"}), ("Bash", {"command": 3}), (3, {}), ("start", "ls"), ("x", None)],
-)
-def test_commands_that_the_core_checks_are_not_checked_twice(name: Any, arguments: Any) -> None:
-    assert list_unknown_commands(name, arguments) == []
-
-
-def test_commands_that_the_core_does_not_recognise_are_listed() -> None:
-    assert list_unknown_commands("start", {"command": "ls", "cmd": 3}) == ["ls"]
 
 
 @pytest.mark.parametrize(

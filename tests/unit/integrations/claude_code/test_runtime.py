@@ -157,7 +157,7 @@ def test_the_agent_does_not_rewrite_what_binds_it(tmp_path: Path) -> None:
     given = {"file_path": "/home/me/app/.claude/settings.json", "content": "{}"}
     raw = json.dumps({**CALL, "tool_name": "Write", "tool_input": given}).encode()
 
-    assert code_of(run_hook(raw, HookConfig(tmp_path / "state"))) == "APPROVAL_REQUIRED"
+    assert code_of(run_hook(raw, HookConfig(tmp_path / "state"))) == "PRIVILEGE_ESCALATION"
 
 
 @pytest.mark.parametrize(("lines", "code"), [(100_000, None), (400_000, "REQUEST_INVALID")])
