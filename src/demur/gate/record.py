@@ -32,6 +32,7 @@ from demur.model.record import (
     Redaction,
     freeze_json,
 )
+from demur.policy.facts import is_ambiguous_amount
 from demur.policy.policy import Mode
 
 _MAX_CACHED = 4096
@@ -49,8 +50,8 @@ class Recorder:
     def __init__(self, engine: DecisionEngine, mode: Mode, profile: str, registry: str) -> None:
         policy = engine.policy
         self._enforced = mode is Mode.ENFORCE
-        # The first engine recorded no leading code.
-        self._records_lead = engine.version != FIRST_ENGINE
+        # The first engine recorded no leading code, and the text `1.000` as an amount of 1.
+        self._is_first = engine.version == FIRST_ENGINE
         self._profile = profile
         self._policy = PolicyRef(
             policy_id=policy.policy_id,
@@ -109,7 +110,7 @@ class Recorder:
             what_can_be_done_now=decision.what_can_be_done_now,
             how_to_proceed=decision.how_to_proceed,
             next_step=decision.next_step,
-            recorded_lead=decision.leading_code if self._records_lead else None,
+            recorded_lead=None if self._is_first else decision.leading_code,
             fallback_codes=decision.fallback_codes,
             explanation=result.explanation,
             determinism=determinism,
@@ -120,7 +121,7 @@ class Recorder:
             continues=request.continues,
             root_id=prepared.attempt.root_id,
             attempt=prepared.attempt.number,
-            amount=_build_amount(prepared.redacted.request),
+            amount=_build_amount(prepared.redacted.request, allow_ambiguous=self._is_first),
             matched_rules=self._matched(evaluation.matched_rules),
             shadow_rules=evaluation.shadow_rules,
             shadowed_codes=evaluation.shadowed_codes,
@@ -173,13 +174,14 @@ def _recordable_facts(facts: Mapping[str, Any], prepared: PreparedRequest) -> Ma
     return {path: value for path, value in facts.items() if path not in gone}
 
 
-def _build_amount(request: Mapping[str, Any]) -> Amount | None:
+def _build_amount(request: Mapping[str, Any], *, allow_ambiguous: bool) -> Amount | None:
     """Return the amount for the columns of a record; `value` is None if it is no number."""
     amount = request["action"].get("amount")
     if not isinstance(amount, dict):
         return None
-    value, currency = _parse_number(amount.get("value")), amount.get("currency")
-    return Amount(value=value, currency=currency if isinstance(currency, str) else None)
+    value, currency = amount.get("value"), amount.get("currency")
+    number = None if is_ambiguous_amount(value) and not allow_ambiguous else _parse_number(value)
+    return Amount(value=number, currency=currency if isinstance(currency, str) else None)
 
 
 def _parse_number(value: Any) -> float | None:

@@ -23,6 +23,7 @@ from demur.policy.facts import (
     INVALID,
     MISSING,
     UNUSABLE,
+    FirstEngineRates,
     build_facts,
     compile_comparison,
     fetch_fact,
@@ -163,13 +164,15 @@ _MAX_CACHED_EVALUATIONS = 4096
 class CompiledPolicy:
     """A compiled policy. Safe to share between threads; each function is built once.
 
-    `as_first_engine`: a rule asks for all fields that its condition requires to be missing, as
-    in engine 0.1.0.
+    `as_first_engine`: a rule asks for all fields that its condition requires to be missing, and
+    the text `1.000` is an amount of 1, as in engine 0.1.0.
     """
 
     def __init__(
         self, policy: Policy, *, registry: Registry | None = None, as_first_engine: bool = False
     ) -> None:
+        if as_first_engine:
+            policy = policy._replace(rates=FirstEngineRates(policy.rates))
         self.policy = policy
         self.registry = default_registry() if registry is None else registry
         self._lock = Lock()

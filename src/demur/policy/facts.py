@@ -167,6 +167,12 @@ FINDING_FACTS = ("findings.codes", "findings.surfaces", "findings.count")
 Facts = Mapping[str, Any]
 
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+# In half of the world the dot separates thousands, so `1.000` is one or one thousand.
+_AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
+
+
+class FirstEngineRates(dict[str, float]):
+    """The rates of a policy for a replay of engine 0.1.0, which read the text `1.000` as 1."""
 
 
 def build_facts(request: Mapping[str, Any], findings: Sequence[Finding] = ()) -> Facts:
@@ -197,14 +203,14 @@ def fetch_fact(facts: Facts, path: str) -> Any:
 def amount_in_usd(facts: Facts, rates: Mapping[str, float]) -> Any:
     """Return the action's amount in dollars, by the policy's rates and never the caller's.
 
-    MISSING without an amount; UNUSABLE if it is negative, not a number, or in a currency
-    without a rate in the policy.
+    MISSING without an amount; UNUSABLE if it is negative, ambiguous, not a number, or in a
+    currency without a rate in the policy.
     """
     value = fetch_fact(facts, "action.amount.value")
     currency = fetch_fact(facts, "action.amount.currency")
     if value is MISSING:
         return MISSING if currency is MISSING else UNUSABLE
-    number = parse_amount(value)
+    number = parse_amount(value, allow_ambiguous=isinstance(rates, FirstEngineRates))
     if number is None or not isinstance(currency, str):
         return UNUSABLE
     if currency == "USD":
@@ -221,8 +227,15 @@ def fetch_operand(facts: Facts, path: str, rates: Mapping[str, float]) -> Any:
     return amount_in_usd(facts, rates) if path == AMOUNT_USD else fetch_fact(facts, path)
 
 
-def parse_amount(value: Any) -> float | None:
+def is_ambiguous_amount(value: Any) -> bool:
+    """Return whether a text may mean thousands or decimals, like `1.000`."""
+    return isinstance(value, str) and _AMBIGUOUS.fullmatch(value) is not None
+
+
+def parse_amount(value: Any, *, allow_ambiguous: bool = False) -> float | None:
     """Return an amount as a number: finite, not negative, a number or its decimal text."""
+    if is_ambiguous_amount(value) and not allow_ambiguous:
+        return None
     if isinstance(value, str):
         value = float(value) if _DECIMAL.fullmatch(value) else None
     return value if scalar_kind(value) == "number" and value >= 0 else None

@@ -23,6 +23,7 @@ from demur.policy.facts import (
     compile_comparison,
     fetch_fact,
     fetch_operand,
+    is_ambiguous_amount,
     join_alternatives,
     negate_state,
     parse_amount,
@@ -127,6 +128,8 @@ class RequestGaps:
             return "", f"`{_AMOUNT}` is not an object with `value` and `currency`"
         if value is MISSING:
             return _VALUE, f"`{_VALUE}` is missing; give a number"
+        if is_ambiguous_amount(value):
+            return "", f"`{_VALUE}` may mean thousands or decimals; give a number"
         if parse_amount(value) is None:
             return "", f"`{_VALUE}` is not a number of zero or more; give one"
         if currency is MISSING:

@@ -431,3 +431,11 @@ def test_supplying_the_grants_that_are_missing_lifts_the_decision(code: str, ver
     assert (before.decision_output is DecisionOutput.NEED_CONTEXT) is bool(before.missing)
     assert (after.verdict is Verdict.ALLOW) is bool(before.missing)
     assert after.missing == ()
+
+
+def test_the_first_engine_read_an_ambiguous_amount_as_decimals() -> None:
+    asked = EngineInput(request=refund("1.000"))
+
+    assert ENGINE.evaluate(asked).decision.reason_codes == ("EVIDENCE_INVALID",)
+    first = DecisionEngine(POLICY, registry=CORE, version="0.1.0")
+    assert first.evaluate(asked).decision.verdict is Verdict.ALLOW

@@ -121,6 +121,7 @@ def test_the_same_request_twice_has_another_salt_and_so_another_seal() -> None:
 @pytest.mark.parametrize(
     ("amount", "column"),
     [
+        ({"value": "1.000", "currency": "USD"}, {"value": None, "currency": "USD"}),
         ({"value": 20, "currency": "USD"}, {"value": 20, "currency": "USD"}),
         ({"value": 20.0, "currency": "USD"}, {"value": 20, "currency": "USD"}),
         ({"value": "20.50", "currency": "USD"}, {"value": 20.5, "currency": "USD"}),
@@ -383,7 +384,7 @@ def test_an_experience_counts_until_it_expires() -> None:
 def test_erasing_a_subject_erases_what_was_learned_from_it() -> None:
     with opened(memory=ON) as gate:
         learned = taught(gate)
-        stored(gate).erase_subject("default", "agent:billing")
+        stored(gate).erase_subject("default", "agent:billing", by="ops", reason="test")
 
         assert stored(gate).list_experiences("default", "2026-11-15T12:00:00.000Z") == []
         with pytest.raises(InputError, match="was erased: nothing can be learned"):

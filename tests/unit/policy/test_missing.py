@@ -114,6 +114,11 @@ def decided(rates: dict[str, float] | None = None, **amount: Any) -> DecisionRec
             "`action.amount.value` is not a number of zero or more; give one",
         ),
         (
+            {"value": "1.000", "currency": "USD"},
+            "amount_usd",
+            "`action.amount.value` may mean thousands or decimals; give a number",
+        ),
+        (
             {"value": 20, "currency": "JPY"},
             "amount_usd",
             "the policy has no rate for `action.amount.currency`; give USD or EUR",
