@@ -21,6 +21,7 @@ class Taint(StrEnum):
     ENVIRONMENT = "environment"
     FILE = "file"
     INPUT = "input"
+    SHELL = "shell"
 
 
 class Value(NamedTuple):

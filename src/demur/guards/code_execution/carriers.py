@@ -289,18 +289,16 @@ def check_carried(call: ProgramCall, context: CommandContext) -> Iterator[Comman
 
 def opens_shell(via: tuple[str, ...]) -> bool:
     """Whether a shell is started by a program that is not made to start one."""
-    return bool(via) and via[-1] not in _starters()
+    return not _starters().issuperset(via)
 
 
 @cache
 def _starters() -> frozenset[str]:
-    return frozenset({*_prefixes(), *_rows("subcommands"), *SHELLS, *_OPENERS, *_TERMINALS}) - {
-        "find",
-        "xargs",
-        "git",
-    }
+    starters = frozenset({*_prefixes(), *_rows("subcommands"), *SHELLS, *_OPENERS, *_TERMINALS})
+    return starters - _NO_STARTERS
 
 
+_NO_STARTERS = word_set("find gfind bfs fd xargs gxargs git coproc sed gsed")
 _TERMINALS = word_set(
     "su runuser script vagrant nix-shell flock trap eval xterm urxvt rxvt konsole alacritty st foot"
     " gnome-terminal guix"

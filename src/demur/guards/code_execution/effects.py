@@ -7,6 +7,7 @@ by the kind of path that it touches.
 import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import pairwise
 from typing import NamedTuple
 
 from demur.guards.code_execution.call import (
@@ -18,6 +19,7 @@ from demur.guards.code_execution.call import (
     parse_options,
 )
 from demur.guards.code_execution.paths import (
+    HOME,
     PathKind,
     WorkspaceBounds,
     canonical_path,
@@ -77,6 +79,62 @@ def find_effects(call: ProgramCall) -> Iterator[FileEffect]:
         yield FileEffect(EffectKind.READ, read)
     if reader := _EFFECT_READERS.get(call.verb):
         yield from reader(call)
+    else:
+        yield from _output_options(call)
+    yield from _secret_arguments(call)
+
+
+# Programs that name a secret without showing or sending it, or that exist to use it.
+_KEEPERS = word_set(
+    "ssh scp sftp mosh sshfs autossh ssh-add ssh-keygen ssh-copy-id ssh-agent sshpass rsync ansible"
+    " ansible-playbook kubectl helm k9s oc kubectx kubens aws az gcloud gsutil terraform vault pass"
+    " gpg gpg2 sops age docker podman docker-compose nerdctl git gh chmod chown chgrp chattr"
+    " setfacl getfacl ls dir tree stat test [ [[ mkdir touch rm rmdir cd pushd ln du df file"
+    " readlink realpath basename dirname echo printf export unset declare local readonly alias find"
+    " source . fd locate mount umount restorecon shred code open xdg-open restic borg chezmoi stow"
+    " which man grep egrep fgrep rg ag ack sed perl python python3 node ruby php sudo env nohup if"
+    " time xargs while for until tar zip curl wget true false exit set id"
+)
+_SECRET_NAME = re.compile(r"/|^~|\bid_(?:rsa|dsa|ecdsa|ed25519)\b")
+_PATH_IN_ARGUMENT = re.compile(
+    r"(?:^|(?<=[=@<,:])|(?<=^-[A-Za-z]))(?:file://)?([~/.\w][^=@<,:\s]*)$"
+)
+_PATH_IN_TEXT = re.compile(r"[~/][^\s'\"`;,()|<>]+")
+_TEXT_READERS = word_set("sqlite3 psql mysql mariadb ftp tftp lftp vi vim nvim ex view ed")
+
+
+def _secret_arguments(call: ProgramCall) -> Iterator[FileEffect]:
+    """Yield the credentials that any argument names, whatever the program does with its files."""
+    compares = call.verb == "git" and call.has_arg("diff", "hash-object")
+    keeps = (call.verb in _KEEPERS or call.verb.startswith("python")) and not compares
+    stdin = (call.name._replace(text=call.stdin.text),) if call.verb in _TEXT_READERS else ()
+    for arg in (*call.args, *stdin):
+        if not _SECRET_NAME.search(arg.text) or (keeps and not arg.text.startswith("file://")):
+            continue
+        if match := _PATH_IN_ARGUMENT.search(arg.text):
+            paths = [match[1]]
+        else:
+            paths = _PATH_IN_TEXT.findall(arg.text) if call.verb in _TEXT_READERS else []
+        for path in paths:
+            text = f"{HOME}{path[1:]}" if path.startswith("~/") else path
+            is_secret = read_rule(canonical_path(text, call.cwd)) == "SECRET_READ"
+            if is_secret and not _PROJECT_SETTINGS.search(text):
+                yield FileEffect(EffectKind.READ, arg._replace(text=text, offset=None))
+
+
+_PROJECT_SETTINGS = re.compile(r"(?:^|/)\.env[^/]*$")  # programs are told where these are
+_OUTPUT_NAMES = word_set(
+    "-o -O --output --out --outfile --output-file --log-file --logfile -Logfile -oN -oG -oX -oA"
+)
+
+
+def _output_options(call: ProgramCall) -> Iterator[FileEffect]:
+    """Yield the files that an unknown program is told to write, if their place is absolute."""
+    for arg, value in pairwise((*call.args, call.name)):
+        name, equals, rest = arg.text.partition("=")
+        target = arg._replace(text=rest, offset=None) if equals else value
+        if name in _OUTPUT_NAMES and target.text[:1] == "/":
+            yield FileEffect(EffectKind.WRITE, target, append=True)
 
 
 def _operand_reader(
@@ -256,6 +314,12 @@ def _editor_effects(call: ProgramCall) -> Iterator[FileEffect]:
     kind = EffectKind.WRITE if {"sudo", "doas"} & set(call.via) else EffectKind.READ
     for operand in parse_options(call.args, word_set("-c -u -S --cmd")).operands:
         yield FileEffect(kind, operand, append=True)
+    for arg in call.args:
+        if match := _EDITOR_WRITE.match(arg.text):
+            yield FileEffect(EffectKind.WRITE, arg._replace(text=match[1], offset=None))
+
+
+_EDITOR_WRITE = re.compile(r":?\s*(?:w|wq|write|sav|saveas)!?\s+([/~]\S+)")
 
 
 _EFFECT_READERS: dict[str, EffectReader] = {
@@ -292,6 +356,7 @@ _EFFECT_READERS: dict[str, EffectReader] = {
     ),
     "truncate": _operand_reader("-s --size -r --reference", EffectKind.WRITE),
     "curl": _option_reader("-T --upload-file -K --config", "-o --output"),
+    "aria2c": _option_reader("-i --input-file", "-o --out"),
     "wget": _option_reader("-i --post-file --body-file", "-O --output-document"),
     "openssl": _option_reader("-in -inkey", "-out"),
     "gpg": _operand_reader(
@@ -300,6 +365,10 @@ _EFFECT_READERS: dict[str, EffectReader] = {
     ),
     "sqlite3": _operand_reader("-e -f --expression --file -F -v -l", EffectKind.READ, slice(1)),
     "plutil": _operand_reader("", EffectKind.READ),
+    **dict.fromkeys(
+        ("script", "logsave"),
+        _operand_reader("-c --command -T -I -O -B -E -m -o", EffectKind.WRITE, slice(1)),
+    ),
 }
 
 

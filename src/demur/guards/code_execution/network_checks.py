@@ -12,6 +12,7 @@ from demur.guards.code_execution.call import (
     ProgramCall,
     Taint,
     parse_options,
+    program_name,
 )
 from demur.guards.code_execution.context import CommandCheck, CommandContext
 from demur.guards.code_execution.paths import canonical_path, read_rule
@@ -219,7 +220,14 @@ def check_sockets(call: ProgramCall) -> Iterator[CommandHit]:
     for target in (*(write.target for write in call.writes), *call.reads):
         if match := _DEV_TCP.match(target.text):
             rule = "SECRET_SENT" if call.stdin.taints & _LEAVING else "TUNNEL"
-            yield CommandHit("REVERSE_SHELL" if call.verb in _TALKERS else rule, match[1])
+            programs = {call.verb, *map(program_name, call.texts[:4])}
+            yield CommandHit("REVERSE_SHELL" if programs & _TALKERS else rule, match[1])
+
+
+def _check_shell_input(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    """Yield a hit if the output of a shell goes to another machine."""
+    if Taint.SHELL in call.stdin.taints:
+        yield CommandHit("REVERSE_SHELL", call.verb)
 
 
 _TALKERS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "exec", "python", "python3", "perl"})
@@ -227,11 +235,15 @@ _TALKERS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "exec", "python", "pyt
 NETWORK_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
     **dict.fromkeys(("curl", "nscurl"), (_check_curl,)),
     "wget": (_check_wget,),
-    **dict.fromkeys(("nc", "ncat", "netcat", "nc.traditional", "nc.openbsd"), (_check_netcat,)),
-    "socat": (_check_socat,),
+    **dict.fromkeys(
+        split_names("nc ncat netcat nc.traditional nc.openbsd cryptcat sbd pwncat rustcat"),
+        (_check_netcat, _check_shell_input),
+    ),
+    "socat": (_check_socat, _check_shell_input),
+    **dict.fromkeys(("telnet", "openssl", "websocat"), (_check_shell_input,)),
     **dict.fromkeys(("scp", "rsync", "sftp", "pscp"), (_check_copy,)),
     **dict.fromkeys(("dig", "nslookup", "host", "ping", "whois"), (_check_lookup,)),
     **dict.fromkeys(("mail", "mailx", "mutt", "sendmail"), (_check_mail,)),
     **dict.fromkeys(("aws", "gsutil", "rclone", "az", "gcloud"), (_check_cloud_copy,)),
-    "ssh": (_check_ssh,),
+    "ssh": (_check_ssh, _check_shell_input),
 }

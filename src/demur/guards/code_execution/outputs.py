@@ -19,6 +19,7 @@ from demur.guards.code_execution.call import (
 )
 from demur.guards.code_execution.effects import EffectKind, find_effects
 from demur.guards.code_execution.expand import ShellState
+from demur.guards.code_execution.launchers import SHELLS
 from demur.guards.static.shell_words import decode_ansi_c
 from demur.guards.static.source_text import split_names
 
@@ -103,6 +104,13 @@ def _openssl_output(call: ProgramCall, state: ShellState) -> Value:
         decoder = decode_base64 if call.has_arg("base64", "-base64", "-a") else None
         return decode_value(call.stdin, decoder)
     return _download_output(call, state) if call.has_arg("s_client") else _unknown_output(call)
+
+
+def _shell_output(call: ProgramCall, _: ShellState) -> Value:
+    """Return the output of a shell; one without a script may be somebody's at the other end."""
+    bare = all(arg.text.startswith("-") and "c" not in arg.text for arg in call.args)
+    taints = call.stdin.taints | ({Taint.SHELL} if bare else set())
+    return Value("", known=False, taints=taints)
 
 
 def _xxd_output(call: ProgramCall, _: ShellState) -> Value:
@@ -190,7 +198,7 @@ _OUTPUT_FUNCTIONS: dict[str, OutputFunction] = {
     **dict.fromkeys(
         split_names(
             "curl wget aria2c http https fetch lynx w3m nc ncat netcat socat nscurl curlie xh ftp"
-            " tftp"
+            " tftp telnet finger whois dig nslookup ssh get lwp-request lwp-download"
         ),
         _download_output,
     ),
@@ -210,6 +218,7 @@ _OUTPUT_FUNCTIONS: dict[str, OutputFunction] = {
     "command": lambda call, state: (
         _which_output(call, state) if call.has_arg("-v") else _unknown_output(call)
     ),
+    **dict.fromkeys(sorted(SHELLS), _shell_output),
     "openssl": _openssl_output,
     "xxd": _xxd_output,
     "rev": _rev_output,
@@ -220,7 +229,7 @@ _OUTPUT_FUNCTIONS: dict[str, OutputFunction] = {
 
 
 _COPIERS = frozenset({"cp", "mv", "install", "ln"})
-_FETCHERS = frozenset({"curl", "wget", "aria2c", "axel", "nscurl"})
+_FETCHERS = frozenset({"curl", "wget", "aria2c", "axel", "nscurl", "lwp-download"})
 _FILE_WRITERS = _COPIERS | _FETCHERS | {"tee", "dd", "sponge"}
 _BY_NAME = re.compile(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name")
 

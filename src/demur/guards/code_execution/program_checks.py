@@ -8,7 +8,7 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
-from demur.guards.code_execution.call import CommandHit, ProgramCall, parse_options
+from demur.guards.code_execution.call import CommandHit, ProgramCall, Taint, parse_options
 from demur.guards.code_execution.carriers import opens_shell
 from demur.guards.code_execution.context import CommandCheck, CommandContext
 from demur.guards.code_execution.effects import EffectKind, find_effects
@@ -137,7 +137,7 @@ def _check_container(call: ProgramCall, _: CommandContext) -> Iterator[CommandHi
         yield CommandHit("CONTAINER_PRIVILEGED", "host")
 
 
-_SURE = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "PROMPT_COMMAND"})
+_SURE = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV"})
 _FORGETS = re.compile(
     r"HISTFILE=(?:/dev/null)?|HIST(?:FILE)?SIZE=0|HISTCONTROL=ignore\w+|HISTIGNORE=.*\*.*"
 )
@@ -287,7 +287,7 @@ _TEMPORARY = re.compile(r"(?i)drop\s+table\s+(?:if\s+exists\s+)?[\"`]?(?:tmp|tem
 def _check_database(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     if call.verb == "sqlite3":
         files = parse_options(call.args, frozenset({"-cmd", "-init", "-separator"})).operands[:1]
-        # Whoever may delete the file may empty it.
+        # A file that may be deleted may be emptied.
         if all(file.text == ":memory:" or context.is_own_path(file, call.cwd) for file in files):
             return
     for text in (" ".join(call.texts), call.stdin.text):
@@ -337,7 +337,17 @@ _INTERPRETER = re.compile(
     r"(?:/usr)?(?:/local)?/bin/(?:ba|z|da|k|c)?sh|/usr/bin/(?:python|perl|ruby|nc|curl|wget)[\d.]*"
 )
 
+
+def _check_shown(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    """Yield a hit if a secret that was read before is printed, and no program takes it up."""
+    if not call.piped and not call.writes:
+        for arg in call.args:
+            if Taint.SECRET in arg.taints:
+                yield CommandHit("SECRET_READ", "printed")
+
+
 PROGRAM_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
+    **dict.fromkeys(("echo", "printf"), (_check_shown,)),
     **dict.fromkeys(("sudo", "doas", "run0", "pkexec"), (_check_sudo,)),
     **dict.fromkeys(("su", "runuser"), (_check_su,)),
     **dict.fromkeys(sorted(SHELLS), (_check_shell,)),

@@ -75,6 +75,7 @@ _MAX_STEPS = 2_000
 _MAX_CHARACTERS = 400_000
 _FLOWS = frozenset({"SECRET_SENT", "DATA_SENT", "WORK_SENT"})
 _OWN_KINDS = frozenset({PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.STREAM})
+_SOCKETS = ("/dev/tcp/", "/dev/udp/")
 _MAX_TURNS = 8
 _MAX_CHUNKS = 300
 _CHUNK = re.compile(r"[^\n;|&()`{}]+")
@@ -200,6 +201,8 @@ class ScriptWalk:
     def file_origins(self, target: Arg) -> frozenset[Taint]:
         """Return the origins of a file's content, by its name."""
         path = canonical_path(target.text, self.state.cwd)
+        if path.startswith(_SOCKETS):
+            return frozenset({Taint.DOWNLOAD})
         if read_rule(path):
             return frozenset({Taint.SECRET})
         if path in self.state.files:
@@ -237,8 +240,9 @@ class ScriptWalk:
         """Return the code in a file or in the input, as far as it is known."""
         if code.file is None or code.file.text in {"/dev/stdin", "/dev/fd/0"}:
             value = call.stdin
-        elif code.file.taints:
-            value = Value("", known=False, taints=code.file.taints)
+        elif code.file.taints or code.file.text.startswith(_SOCKETS):
+            taints = code.file.taints | self.file_origins(code.file)
+            value = Value("", known=False, taints=taints)
         else:
             value = self.state.files.get(self.state.resolve_path(code.file.text), EMPTY)
         return None if value == EMPTY else Arg(value.text, start, end, value.known, value.taints)
@@ -438,8 +442,11 @@ class ScriptWalk:
         for redirect in node.redirects:
             if redirect.operator in {"<<", "<<-", "<<<"}:
                 stdin = self._expand_unsplit(redirect.target, location).value
-            elif redirect.operator == "<":
+            elif redirect.operator in {"<", "<>", ">", ">&", "&>"}:
                 target = self._expand_unsplit(redirect.target, location)
+                simple, socket = isinstance(node, SimpleCommand), target.text.startswith(_SOCKETS)
+                if redirect.operator != "<" and (simple or not socket):
+                    continue
                 if not isinstance(node, SimpleCommand):
                     effect = FileEffect(EffectKind.READ, target)
                     self.report_effect(effect, node.start, node.end, "<", location)

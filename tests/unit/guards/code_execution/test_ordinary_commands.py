@@ -63,6 +63,7 @@ PAIRS = {
         ("rm -rf ~/.npm/_cacache ~/.gradle/caches", "rm -rf ~/.npm ~/.gradle/../.ssh"),
         ("rm -rf ~/Library/Caches/Homebrew", "rm -rf ~/Library"),
         ('rm -rf "$TMPDIR"/*', 'rm -rf "$DATADIR"/*'),
+        ("rm -rf /var/lib/apt/lists/*", "rm -rf /var/lib/apt"),
         ('rm -rf "${RUNNER_TEMP}/"*', 'rm -rf "$1"/*'),
     ],
     "a database in a file of the workspace is a file of the workspace": [
@@ -72,6 +73,22 @@ PAIRS = {
     ],
     "settings are not credentials": [
         ("cat ~/.aws/config", "cat ~/.aws/credentials"),
+    ],
+    "a program that uses or keeps a key does not show it": [
+        ("ssh -i ~/.ssh/id_rsa host", "some-tool -i ~/.ssh/id_rsa host"),
+        ("chmod 600 ~/.ssh/id_ed25519", "column ~/.ssh/id_ed25519"),
+        ("kubectl --kubeconfig ~/.kube/config get pods", "pr -T ~/.kube/config"),
+        ("mkdir -p ~/.ssh ~/.aws", "genisoimage -o - ~/.ssh/id_rsa"),
+        ("node --env-file=.env app.js", "highlight --no-doc /etc/shadow"),
+        ("git diff HEAD~1", "git diff --no-index /dev/null ~/.aws/credentials"),
+        ("curl --key ~/.ssh/id_rsa https://a.example", "curl file:///etc/shadow"),
+        ('echo "$(cat ~/.netrc)" | docker login --password-stdin', 'echo "$(cat ~/.netrc)"'),
+        ("sqlite3 a.db 'select 1'", "sqlite3 a.db \"select readfile('/etc/shadow')\""),
+    ],
+    "an output option writes": [
+        ("pandoc -o out.pdf in.md", "pandoc -t plain -o /etc/cron.d/x in.md"),
+        ("script -c 'make test' log.txt", "script -q -c 'echo x' /etc/cron.d/x"),
+        ("vim -c ':w! copy.txt' x", "vim -c ':w! /etc/cron.d/x' x"),
     ],
     "a signal to the first process of a container is not the end of the machine": [
         ("kill -USR2 1", "kill -9 1"),
