@@ -105,8 +105,10 @@ def test_letting_go_keeps_the_chain(
         heads = store.list_heads()
         moments = [record.created_at for record in store.find_records()]
         tenant = puts[0][0]
-        erased = store.erase_subject(tenant, "user:ada")
-        retired = store.retire_records(tenant, moments[min(kept, len(moments) - 1)])
+        erased = store.erase_subject(tenant, "user:ada", by="ops", reason="test")
+        retired = store.retire_records(
+            tenant, moments[min(kept, len(moments) - 1)], by="ops", reason="test"
+        )
         checked = verify_chain(store.backend, heads=heads)
 
         assert checked.breaks == ()

@@ -46,9 +46,9 @@ def test_a_store_tallies_what_is_about_to_be_erased_or_retired() -> None:
     since, until = datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC)
     with open_store(":memory:") as store:
         store.put(make_record(1))
-        store.retire_records("acme", "2028")
+        store.retire_records("acme", "2028", by="ops", reason="test")
         store.put(make_record(2))
-        store.erase_subject("acme", "user:ada")
+        store.erase_subject("acme", "user:ada", by="ops", reason="test")
 
         assert [one.number for one in store.read_tallies("acme", since, until).decisions] == [2]
         assert [one.number for one in store.read_tallies(None, since, until).reasons] == [2]

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -320,7 +321,7 @@ def test_erasing_a_subject_takes_what_is_personal_and_nothing_else(store: Store)
         store.add_experience(experience(number), label(number))
     version = store.memory_version("acme")
 
-    assert store.erase_subject("acme", "user:ada") == 1
+    assert store.erase_subject("acme", "user:ada", by="ops", reason="test") == 1
     erased, other = store.get(decision_id(1)), store.get(decision_id(2))
     assert erased is not None
     assert other is not None
@@ -330,13 +331,13 @@ def test_erasing_a_subject_takes_what_is_personal_and_nothing_else(store: Store)
     assert store.memory_version("acme") != version
     assert list(store.find_records(RecordFilter(tenant="acme", subject="user:ada"))) == []
     assert len(list(store.find_records(RecordFilter(tenant="other", subject="user:ada")))) == 1
-    assert store.erase_subject("acme", "user:ada") == 0
+    assert store.erase_subject("acme", "user:ada", by="ops", reason="test") == 0
 
 
 def test_erased_content_is_gone_from_the_file(path: Path) -> None:
     with open_store(path) as store:
         store.put(make_record(1, sealed={"request": {"note": "a very private matter"}}))
-        store.erase_subject("acme", "user:ada")
+        store.erase_subject("acme", "user:ada", by="ops", reason="test")
 
         for file in path.parent.iterdir():
             assert b"a very private matter" not in file.read_bytes()
@@ -346,28 +347,96 @@ def test_erased_content_is_gone_from_the_file(path: Path) -> None:
 def test_retired_records_are_gone_and_the_rest_stays(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.store.sql._MAX_RETIRED", 2)
+    monkeypatch.setattr("demur.store.retention._MAX_RETIRED", 2)
     store.put_many([make_record(number) for number in range(7)])
     store.put(make_record(7, tenant="other"))
 
-    assert store.retire_records("acme", moment(5)) == 5
-    assert store.retire_records("acme", moment(5)) == 0
+    assert store.retire_records("acme", moment(5), by="ops", reason="test") == 5
+    assert store.retire_records("acme", moment(5), by="ops", reason="test") == 0
     assert [r.decision_id for r in store.find_records(RecordFilter(tenant="acme"))] == [
         decision_id(5),
         decision_id(6),
     ]
     assert store.get(decision_id(7)) is not None
     assert verify_chain(store.backend).holds
-    assert store.retire_records("acme", moment(100)) == 2
+    assert store.retire_records("acme", moment(100), by="ops", reason="test") == 2
     assert store.put(make_record(8)).record.chain is not None
     assert verify_chain(store.backend).holds
 
 
-def test_a_record_out_of_time_stops_retirement_where_the_chain_would_tear(store: Store) -> None:
-    store.put_many([make_record(1), make_record(9), make_record(2)])
+@pytest.mark.parametrize(
+    ("times", "plan"),
+    [
+        # A clock that was ahead keeps nothing, whether its time has come or not.
+        ([1, 9, 2, 3, 6, 7], (4, 4, 1)),
+        ([900, 1, 6, 7], (2, 2, 1)),
+        # A clock that was behind takes no younger record along.
+        ([1, 2, 6, 7, 8, 0], (2, 2, 0)),
+        # Where both readings are as likely, the records stay.
+        ([9, 1], (0, 0, 0)),
+        ([6, 7], (0, 0, 0)),
+        ([1, 2, 3], (3, 3, 0)),
+    ],
+)
+def test_a_record_from_a_wrong_clock_neither_stops_retirement_nor_widens_it(
+    store: Store, times: list[int], plan: tuple[int, int, int]
+) -> None:
+    store.put_many(
+        [make_record(n, created_at=moment(time)) for n, time in enumerate(times, start=1)]
+    )
 
-    assert store.retire_records("acme", moment(5)) == 1
-    assert verify_chain(store.backend).records == 2
+    assert store.backend.plan_retirement("acme", moment(5), moment(100)) == plan
+    author = {"by": "ops", "reason": "test", "now": moment(100)}
+    assert store.backend.retire_records("acme", moment(5), **author) == plan[1]
+    assert verify_chain(store.backend).holds
+    assert verify_chain(store.backend).records == len(times) - plan[1]
+
+
+def test_nothing_is_let_go_without_a_name_and_a_reason(store: Store) -> None:
+    store.put(make_record(1))
+    for by, reason in (("", "why"), ("ops", " "), ("ops", "two\nlines"), ("o" * 201, "why")):
+        with pytest.raises(InputError):
+            store.erase_subject("acme", "user:ada", by=by, reason=reason)
+        with pytest.raises(InputError):
+            store.retire_records("acme", moment(5), by=by, reason=reason)
+
+    assert verify_chain(store.backend)[:6] == (1, 1, 0, 0, (), 0)
+
+
+def test_an_identifier_anywhere_in_the_inputs_is_erased_with_its_record(store: Store) -> None:
+    inputs: list[dict[str, object]] = [
+        {"facts": {"evidence.note": "Ann writes from ann@example.org."}},
+        {"facts": {"evidence.email": "ANN@example.org"}},
+        {"facts": {"evidence.email": "joann@example.org"}},
+        {"facts": {"evidence.email": "ann@example.org.uk"}},
+        {"request": {"action": {"type": "refund"}, "evidence": {"account": 4711}}},
+        {"request": {"evidence": {"ann@example.org": 1}}},
+    ]
+    store.put_many([make_record(n, sealed=one) for n, one in enumerate(inputs, start=1)])
+    author = {"by": "dpo", "reason": "request 12"}
+
+    assert store.erase_identifier("acme", "ann@example.org", **author) == 3
+    assert store.erase_identifier("acme", "4711", **author) == 1
+    assert store.erase_identifier("acme", "4711", **author) == 0
+    assert store.erase_identifier("other", "joann@example.org", **author) == 0
+    kept = [record.decision_id for record in store.find_records() if record.sealed is not None]
+    assert kept == [decision_id(3), decision_id(4)]
+    assert verify_chain(store.backend)[:6] == (1, 6, 4, 0, (), 2)
+    assert all(b"ann" not in row.event for row in store.backend.read_events("acme"))
+    with pytest.raises(InputError):
+        store.erase_identifier("acme", "an", **author)
+
+
+def test_events_are_no_decisions(store: Store) -> None:
+    store.put_many([make_record(number) for number in range(1, 4)])
+    store.erase_subject("acme", "user:ada", by="ops", reason="test")
+    store.retire_records("acme", moment(2), by="ops", reason="test")
+    day = datetime(2027, 1, 1, tzinfo=UTC)
+
+    assert store.count_rows()["records"] == 2
+    assert len(list(store.find_records())) == 2
+    tallies = store.read_tallies("acme", day, day + timedelta(days=1))
+    assert sum(one.number for one in tallies.decisions) == 3
 
 
 def test_a_checkpoint_keeps_where_chains_end(store: Store) -> None:
@@ -393,7 +462,7 @@ def test_counts_and_info_say_what_a_doctor_asks(store: Store, path: Path) -> Non
     info = store.info()
     assert (info["kind"], info["place"]) == ("sqlite", str(path))
     assert (info["schema_version"], info["durability"]) == (3, "normal")
-    assert info["deadline_s"] is None
+    assert info["deadline_s"] == 5.0
 
 
 def test_a_closed_store_refuses(path: Path) -> None:
@@ -565,20 +634,31 @@ def test_a_record_stored_at_the_very_deadline_is_confirmed(path: Path) -> None:
         assert unconfirmed(store) == []
 
 
+@pytest.mark.parametrize(
+    ("deadline_s", "error"),
+    [
+        pytest.param(None, KeyboardInterrupt, id="in the caller's thread"),
+        pytest.param(60.0, StorageError, id="in the committer's thread"),
+    ],
+)
 def test_an_interrupted_commit_leaves_nothing_confirmed(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    deadline_s: float | None,
+    error: type[BaseException],
 ) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("demur.store.store.store_batch", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            store.put(make_record(1))
-    store.put(make_record(1))
+    with open_store(path, deadline_s=deadline_s) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr("demur.store.store.store_batch", interrupted)
+            with pytest.raises(error):
+                store.put(make_record(1))
+        store.put(make_record(1))
 
-    assert unconfirmed(store) == []
-    assert not store._unconfirmed
+        assert unconfirmed(store) == []
+        assert not store._unconfirmed
 
 
 def test_marks_wait_for_a_commit_that_succeeds(path: Path) -> None:

@@ -6,11 +6,14 @@ import pytest
 from support.store_records import DIGEST, decision_id, make_record, moment
 
 from demur.errors import InputError
+from demur.store.events import ChainEvent, link_event
 from demur.store.rows import ChainHead, LinkedRow, genesis_head, link_hash
 from demur.store.store import Store
 from demur.store.verify import (
     ChainBreak,
+    ChainSummary,
     ChainVerification,
+    LetGo,
     heads_document,
     read_heads,
     verify_chain,
@@ -18,6 +21,7 @@ from demur.store.verify import (
 
 Tamper = Callable[..., int]
 LENGTH = 5
+NO_BEGINNING = "the beginning is missing: no event retired the records up to here"
 
 
 @pytest.fixture
@@ -34,10 +38,14 @@ def found(store: Store, **settings: Any) -> ChainBreak:
 
 
 def test_an_untouched_store_holds(filled: Store) -> None:
-    assert verify_chain(filled.backend) == ChainVerification(2, 6, 0, 0, ())
+    chains = (
+        ChainSummary("acme", 1, 5, records=5, events=0, erased=0, let_go=()),
+        ChainSummary("other", 1, 1, records=1, events=0, erased=0, let_go=()),
+    )
+    assert verify_chain(filled.backend) == ChainVerification(2, 6, 0, 0, (), 0, chains)
     assert verify_chain(filled.backend, "other").records == 1
     assert verify_chain(filled.backend).holds
-    assert verify_chain(filled.backend, "nobody") == ChainVerification(1, 0, 0, 0, ())
+    assert verify_chain(filled.backend, "nobody")[:5] == (1, 0, 0, 0, ())
 
 
 @pytest.mark.parametrize(
@@ -214,7 +222,7 @@ def test_a_part_of_a_chain_can_be_verified(filled: Store, tamper: Tamper) -> Non
 def test_a_part_begins_where_the_record_before_it_ends(filled: Store, tamper: Tamper) -> None:
     tamper("UPDATE decision_records SET record_hash = 'x' WHERE seq = 2 AND tenant = 'acme'")
     assert found(filled, tenant="acme", first=3) == ChainBreak(
-        "acme", 3, decision_id(3), "does not follow the record before it"
+        "acme", 3, decision_id(3), "does not follow the link before it"
     )
 
     tamper("DELETE FROM decision_records WHERE seq = 2")
@@ -222,9 +230,9 @@ def test_a_part_begins_where_the_record_before_it_ends(filled: Store, tamper: Ta
 
 
 def test_erasure_keeps_the_chain(filled: Store) -> None:
-    filled.erase_subject("acme", "user:ada")
+    filled.erase_subject("acme", "user:ada", by="ops", reason="test")
 
-    assert verify_chain(filled.backend) == ChainVerification(2, 6, 5, 0, ())
+    assert verify_chain(filled.backend)[:6] == (2, 6, 5, 0, (), 1)
 
 
 def test_unconfirmed_records_are_counted(filled: Store) -> None:
@@ -237,16 +245,16 @@ def test_unconfirmed_records_are_counted(filled: Store) -> None:
 def test_retirement_keeps_the_chain_and_what_is_known_of_its_ends(filled: Store) -> None:
     early = [ChainHead("acme", 1, DIGEST), *filled.list_heads()]
     filled.save_checkpoint(moment(50))
-    filled.retire_records("acme", moment(4))
+    filled.retire_records("acme", moment(4), by="ops", reason="test")
 
     checked = verify_chain(filled.backend, heads=early[1:])
     assert (checked.records, checked.breaks) == (3, ())
-    filled.retire_records("acme", moment(99))
+    filled.retire_records("acme", moment(99), by="ops", reason="test")
     assert verify_chain(filled.backend, heads=early[1:]).holds
 
 
 def test_an_exported_end_that_was_retired_is_not_taken_for_checked(filled: Store) -> None:
-    filled.retire_records("acme", moment(4))
+    filled.retire_records("acme", moment(4), by="ops", reason="test")
     [broken] = verify_chain(filled.backend, heads=[ChainHead("acme", 1, DIGEST)]).breaks
 
     assert (broken.tenant, broken.seq) == ("acme", 1)
@@ -254,17 +262,154 @@ def test_an_exported_end_that_was_retired_is_not_taken_for_checked(filled: Store
 
 
 def test_a_forged_beginning_is_found(filled: Store, tamper: Tamper) -> None:
-    filled.retire_records("acme", moment(4))
+    filled.retire_records("acme", moment(4), by="ops", reason="test")
     tamper("UPDATE chain_anchors SET record_hash = 'x'")
-    assert found(filled)[:3] == ("acme", 4, decision_id(4))
+    assert found(filled) == ChainBreak("acme", 3, None, NO_BEGINNING)
 
     tamper("DELETE FROM chain_anchors")
-    assert found(filled) == ChainBreak("acme", 1, None, "is missing: 4 comes next")
+    assert found(filled) == ChainBreak(
+        "acme", 3, None, "the event at 6 retired the records up to here, and they are back"
+    )
+
+
+def test_records_deleted_behind_a_forged_anchor_are_missed(filled: Store, tamper: Tamper) -> None:
+    [row] = filled.backend.read_chain("acme", 3, 3)
+    tamper("DELETE FROM decision_records WHERE tenant = 'acme' AND seq <= 3")
+    tamper("INSERT INTO chain_anchors VALUES ('acme', 3, ?, '2027-01-01')", row.hash)
+
+    assert found(filled) == ChainBreak("acme", 3, None, NO_BEGINNING)
+
+
+def test_a_sealed_part_that_no_event_erased_is_missed(filled: Store, tamper: Tamper) -> None:
+    tamper("UPDATE decision_records SET sealed = NULL, subject = NULL WHERE seq = 3")
+
+    assert found(filled) == ChainBreak(
+        "acme", 3, decision_id(3), "the sealed part is missing: no event erased it"
+    )
+
+
+def test_a_sealed_part_that_comes_back_is_found(filled: Store, tamper: Tamper) -> None:
+    [row] = filled.backend.read_chain("acme", 3, 3)
+    filled.erase_subject("acme", "user:ada", by="ops", reason="test")
+    assert row.sealed is not None
+    tamper(
+        "UPDATE decision_records SET sealed = ?, subject = 'user:ada' WHERE seq = 3",
+        row.sealed.decode(),
+    )
+
+    assert found(filled).problem == "the event at 6 erased the sealed part, and it is back"
+
+
+def test_a_record_that_is_put_before_the_beginning_is_found(filled: Store, tamper: Tamper) -> None:
+    filled.retire_records("acme", moment(4), by="ops", reason="test")
+    tamper("UPDATE decision_records SET tenant = 'acme', seq = 2 WHERE tenant = 'other'")
+
+    broken = verify_chain(filled.backend, "acme").breaks[0]
+    assert (broken.seq, broken.decision_id) == (2, decision_id(9))
+    assert "stands before the beginning" in broken.problem
+
+
+def test_a_verification_says_where_a_chain_begins_and_what_was_let_go(filled: Store) -> None:
+    filled.backend.erase_records(
+        "acme", [decision_id(4)], by="dpo", reason="request 12", now=moment(60)
+    )
+    filled.backend.retire_records(
+        "acme", moment(4), by="cron", reason="a year is over", now=moment(70)
+    )
+    checked = verify_chain(filled.backend)
+
+    assert (checked.holds, checked.records, checked.events) == (True, 3, 2)
+    assert checked.chains[0] == ChainSummary(
+        "acme",
+        begins=4,
+        ends=7,
+        records=2,
+        events=2,
+        erased=1,
+        let_go=(
+            LetGo("erase", 6, moment(60), "dpo", "request 12", 1),
+            LetGo("retire", 7, moment(70), "cron", "a year is over", 3, 3),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("event = replace(event, 'cron', 'eve')", "event: hash differs"),
+        ("event = event || ' '", "event: hash differs"),
+        ("event_hash = 'sha256:0'", "event: hash differs"),
+        ("previous_hash = 'sha256:0'", "event: hash differs"),
+        ("by = 'eve'", "event: column differs"),
+        ("reason = ''", "event: column differs"),
+        ("kind = 'erase'", "event: column differs"),
+        ("created_at = ''", "event: column differs"),
+    ],
+)
+def test_any_change_of_an_event_is_found(
+    filled: Store, tamper: Tamper, change: str, problem: str
+) -> None:
+    filled.retire_records("acme", moment(4), by="cron", reason="a year is over")
+    tamper(f"UPDATE chain_events SET {change}")  # noqa: S608 - ours
+
+    assert (found(filled).tenant, found(filled).seq) == ("acme", 6)
+    assert problem in found(filled).problem
+
+
+@pytest.mark.parametrize("change", ["seq = 'x'", "seq = 9", "tenant = 'other'"])
+def test_an_event_that_is_moved_is_missed(filled: Store, tamper: Tamper, change: str) -> None:
+    filled.retire_records("acme", moment(4), by="cron", reason="a year is over")
+    tamper(f"UPDATE chain_events SET {change}")  # noqa: S608 - ours
+
+    assert not verify_chain(filled.backend).holds
+
+
+def test_events_among_retired_records_stay_and_are_vouched_for(
+    filled: Store, tamper: Tamper
+) -> None:
+    filled.erase_subject("acme", "user:ada", by="dpo", reason="request 12")
+    filled.put(make_record(20))
+    filled.retire_records("acme", moment(4), by="cron", reason="first")
+    filled.put(make_record(30))
+    filled.retire_records("acme", moment(25), by="cron", reason="second")
+    checked = verify_chain(filled.backend)
+
+    assert checked.breaks == ()
+    assert [one.seq for one in checked.chains[0].let_go] == [6, 8, 10]
+    tamper("DELETE FROM chain_events WHERE seq = 6")
+    assert found(filled) == ChainBreak("acme", 6, None, "event: is missing")
+
+
+def test_a_forged_event_before_the_beginning_is_found(filled: Store, tamper: Tamper) -> None:
+    filled.retire_records("acme", moment(4), by="cron", reason="first")
+    forged = link_event(
+        ChainHead("acme", 1, DIGEST),
+        ChainEvent(
+            kind="erase",
+            tenant="acme",
+            created_at=moment(1),
+            by="eve",
+            reason="none",
+            what={"decisions": [decision_id(4)]},
+        ),
+    )
+    values = (*forged[:6], forged.event.decode(), *forged[7:])
+    tamper("INSERT INTO chain_events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *values)
+
+    assert found(filled) == ChainBreak("acme", 2, None, "event: no later event names it as kept")
+
+
+def test_a_part_may_begin_after_an_event(filled: Store) -> None:
+    filled.retire_records("acme", moment(4), by="cron", reason="first")
+    filled.put(make_record(20))
+
+    assert verify_chain(filled.backend, "acme", first=7)[:2] == (1, 1)
+    assert verify_chain(filled.backend, "acme", first=7).holds
 
 
 def test_an_anchor_that_contradicts_a_known_end_is_found(filled: Store, tamper: Tamper) -> None:
     heads = filled.list_heads()
-    filled.retire_records("acme", moment(99))
+    filled.retire_records("acme", moment(99), by="ops", reason="test")
     tamper("UPDATE chain_anchors SET record_hash = 'x'")
 
     assert found(filled, heads=heads)[:3] == ("acme", 5, None)
@@ -276,11 +421,11 @@ def test_records_that_are_retired_meanwhile_are_not_missed(
     linked = filled.backend.read_linked
 
     def slowly(tenant: str, first: int, last: int | None) -> Any:
-        filled.retire_records("acme", moment(3))
+        filled.retire_records("acme", moment(3), by="ops", reason="test")
         return linked(tenant, first, last)
 
     monkeypatch.setattr(filled.backend, "read_linked", slowly)
-    assert verify_chain(filled.backend, "acme") == ChainVerification(1, 3, 0, 0, ())
+    assert verify_chain(filled.backend, "acme")[:6] == (1, 3, 0, 0, (), 1)
 
 
 def test_records_that_are_added_meanwhile_are_no_break(
@@ -295,7 +440,7 @@ def test_records_that_are_added_meanwhile_are_no_break(
         return linked(tenant, first, last)
 
     monkeypatch.setattr(filled.backend, "read_linked", busily)
-    assert verify_chain(filled.backend, "acme") == ChainVerification(1, 6, 0, 0, ())
+    assert verify_chain(filled.backend, "acme")[:5] == (1, 6, 0, 0, ())
 
 
 def test_a_linked_row_holds_every_column(filled: Store) -> None:
