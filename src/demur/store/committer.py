@@ -11,6 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum, auto
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -301,7 +302,9 @@ def _run_thread(committer: Committer[Item, Result], calls: SimpleQueue[bool]) ->
     while calls.get():
         leads = True
         while leads:
-            committer._settle_batch(committer._take_batch())  # noqa: SLF001 - the committer's own thread
+            # The callers get the error; the thread has to live on for others.
+            with suppress(BaseException):
+                committer._settle_batch(committer._take_batch())  # noqa: SLF001 - the committer's own thread
             leads = committer._pass_on(by_thread=True)  # noqa: SLF001 - the committer's own thread
 
 

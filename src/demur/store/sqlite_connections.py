@@ -1,0 +1,386 @@
+"""Connections to a SQLite file that is still where it was opened.
+
+There is one writing connection, and any number of reading ones. A connection does not survive a
+fork: the child leaves the parent's connections open and opens its own.
+"""
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from weakref import WeakSet
+
+from demur.store.backend import StorageError, UnavailableError
+from demur.store.rows import ChainHead
+
+MEMORY = ":memory:"
+# "demu", at its place in the head of every file that demur creates.
+APPLICATION_ID = 0x64656D75
+DATABASE_ERRORS = (sqlite3.Error, UnicodeError, OverflowError)
+
+# Errors about one row; all others mean that the database cannot be used.
+_OF_A_ROW = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
+_HELP = {
+    "SQLITE_BUSY": "another process has been writing for too long; `busy_timeout_s` sets the wait",
+    "SQLITE_FULL": "free space on the disk; stored records are safe",
+    "SQLITE_READONLY": "the file and its folder have to be writable",
+    "SQLITE_CANTOPEN": "the folder has to exist and to be writable",
+    "SQLITE_NOTADB": "name another file; this one is no SQLite database",
+}
+# A commit writes whole pages to the log, and a record touches many, so small pages cost less.
+_PAGE_BYTES = 2048
+_LOG_BYTES = 16 * 2**20
+_PRAGMAS = (
+    "foreign_keys = ON",
+    # Erased and retired data must be gone from the file too.
+    "secure_delete = ON",
+    "cache_size = -32768",
+    # Checkpoint rarely: each checkpoint waits for the disk.
+    f"wal_autocheckpoint = {_LOG_BYTES // _PAGE_BYTES}",
+)
+_PAUSE_S = 0.01
+_OWNER_ONLY = 0o600
+_LOG_WAIT_MS = 1000
+_MAX_NAMED_TABLES = 3
+_SELECT_TABLES = """
+    SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name
+"""
+_SELECT_NEWEST = """
+    SELECT tenant, seq, record_hash FROM decision_records ORDER BY decision_id DESC LIMIT 1
+"""
+_HOLDS_RECORD = """
+    SELECT EXISTS (SELECT 1 FROM decision_records
+                   WHERE tenant = :tenant AND seq = :seq AND record_hash = :hash)
+        OR EXISTS (SELECT 1 FROM chain_heads
+                   WHERE tenant = :tenant AND seq = :seq AND record_hash = :hash)
+"""
+
+
+def storage_error(error: Exception, where: str) -> StorageError:
+    """Return the `StorageError` for an error of the database."""
+    if not isinstance(error, sqlite3.Error) or isinstance(error, _OF_A_ROW):
+        return StorageError(f"the database refused this: {error}", where=where)
+    name = getattr(error, "sqlite_errorname", "")
+    help_ = next((text for start, text in _HELP.items() if name.startswith(start)), None)
+    return UnavailableError(f"the database cannot be used: {error}", where=where, help=help_)
+
+
+class SqliteConnections:
+    """All connections to the database at `path`; `migrate` brings its schema up to date.
+
+    A file that was removed or replaced while it was open still takes writes, but nobody would find
+    them. So every write checks that the file is where it was. A file that is put in its place is
+    opened if it holds the last record that was stored here.
+
+    Raises:
+        StorageError: It cannot be opened, is not a store, or is newer than this code.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        synchronous: str,
+        busy_timeout_s: float,
+        migrate: Callable[[sqlite3.Connection, str], None],
+    ) -> None:
+        self.path = path
+        self.synchronous = synchronous
+        self._file = path if path == MEMORY else _absolute_path(path)
+        self._busy_timeout_s = busy_timeout_s
+        self._migrate = migrate
+        # The database by its own path, so that a link that changed is seen.
+        self._paths: tuple[str, ...] = (self._file,)
+        self._identity: _Identity | None = None
+        self._newest: ChainHead | None = None
+        self._closed = False
+        self._writer: sqlite3.Connection | None = None
+        self._free: list[sqlite3.Connection] = []
+        self.lock = threading.RLock()
+        self.writer()
+        _LIVE.add(self)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether there is no file, so one connection serves everything."""
+        return self.path == MEMORY
+
+    def writer(self) -> sqlite3.Connection:
+        """Return the writing connection; the caller must hold `lock`."""
+        if self._has_moved():
+            self._leave_file()
+        if self._writer is None:
+            self._check_open()
+            with self._translate_errors():
+                self._writer = self._open_writer()
+        return self._writer
+
+    def confirm_commit(self, newest: ChainHead | None) -> None:
+        """Check that a commit went into the file at `path`, and note its last record.
+
+        Raises:
+            UnavailableError: The file was removed or replaced meanwhile.
+        """
+        # INVARIANT: a record is acknowledged only if it is in the file at the store's path.
+        if self._has_moved():
+            self._leave_file()
+            raise self._removed_error()
+        self._newest = newest or self._newest
+
+    def _has_moved(self) -> bool:
+        if self._writer is None or self.in_memory:
+            return False
+        return _identify_files(self._paths) != self._identity
+
+    def _leave_file(self) -> None:
+        """Close all connections to a file that is no longer at its path."""
+        free, self._free = self._free, []
+        _close_all(free)
+        self.drop_writer()
+
+    def _removed_error(self) -> UnavailableError:
+        return UnavailableError(
+            "the file of the store was removed or replaced while it was open",
+            where=self.path,
+            help="put it back; demur then goes on. Or restart demur, which begins a new store",
+        )
+
+    def drop_writer(self) -> None:
+        """Close a writer that is stuck in a transaction; the next use opens another."""
+        connection, self._writer = self._writer, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    @contextmanager
+    def reader(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection to read with."""
+        self._check_open()
+        with self._translate_errors():
+            if self.in_memory:
+                with self.lock:
+                    yield self.writer()
+            else:
+                with self._borrow_reader() as connection:
+                    yield connection
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except DATABASE_ERRORS as error:
+            raise storage_error(error, self.path) from error
+
+    @contextmanager
+    def _borrow_reader(self) -> Iterator[sqlite3.Connection]:
+        free = self._free
+        try:
+            connection = free.pop()
+        except IndexError:
+            connection = self._open_connection()
+            connection.execute("PRAGMA query_only = ON")
+        try:
+            yield connection
+        finally:
+            # Check after handing it back, so that a concurrent `close` misses none.
+            free.append(connection)
+            if self._closed or free is not self._free:
+                _close_all(free)
+
+    def empty_log(self) -> None:
+        """Truncate the write-ahead log as far as readers allow: it may hold erased data."""
+        with self.lock, self._translate_errors():
+            writer = self.writer()
+            writer.execute(f"PRAGMA busy_timeout = {_LOG_WAIT_MS}")
+            try:
+                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                writer.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}")
+
+    def close(self) -> None:
+        """Close all connections; a borrowed one is closed when it is returned."""
+        with self.lock:
+            self._closed = True
+            # Close readers first: the last connection removes the log.
+            _close_all(self._free)
+            self.drop_writer()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageError("the store is closed", where=self.path)
+
+    # -- opening ---------------------------------------------------------------------------
+
+    def _open_connection(self) -> sqlite3.Connection:
+        # SQLite itself must not create a file: a reader would bring an empty one.
+        address = self._file if self.in_memory else f"{Path(self._file).as_uri()}?mode=rw"
+        connection = sqlite3.connect(
+            address,
+            timeout=self._busy_timeout_s,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=not self.in_memory,
+        )
+        # Invalid UTF-8 must not fail a read; an audit finds it.
+        connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+        return connection
+
+    def _create_file(self) -> None:
+        """Create the file of a new store, readable by its owner only.
+
+        SQLite gives the log and its index the mode of the file.
+        """
+        if self.in_memory:
+            return
+        if os.path.isdir(self.path):  # noqa: PTH112 - never raises
+            help_ = "name a file in it, like demur.db"
+            problem = "the store cannot be opened: this is a folder"
+            raise UnavailableError(problem, where=self.path, help=help_)
+        # SQLite reports a file that cannot be created.
+        with suppress(OSError, ValueError):
+            create_private_file(self._file)
+
+    def _open_writer(self) -> sqlite3.Connection:
+        if self._identity is None:
+            self._create_file()
+        found = _identify_files((self._file,))
+        if self._identity is not None and found[0] is None:
+            raise self._removed_error()
+        connection = self._open_connection()
+        try:
+            self._check_owner(connection)
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            if not self.in_memory:
+                self._switch_to_log(connection)
+            connection.execute(f"PRAGMA synchronous = {self.synchronous}")
+            for pragma in _PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+            self._migrate(connection, self.path)
+            self._newest = self._newest or _newest_record(connection)
+        except BaseException:
+            connection.close()
+            raise
+        if not self.in_memory:
+            real = os.path.realpath(self._file)
+            self._paths = (self._file, f"{real}-wal", f"{real}-shm")
+            self._identity = _identify_files(self._paths)
+            if self._identity[0] != found[0]:
+                connection.close()
+                raise self._removed_error()
+        return connection
+
+    def _check_owner(self, connection: sqlite3.Connection) -> None:
+        """Check that a file is empty, or the store that was open before.
+
+        Raises:
+            StorageError: It is the file of another program, or lacks records.
+        """
+        tables = [name for (name,) in connection.execute(_SELECT_TABLES)]
+        [owner] = connection.execute("PRAGMA application_id").fetchone()
+        if owner not in {0, APPLICATION_ID} or (tables and "decision_records" not in tables):
+            named = ", ".join(f"`{name}`" for name in tables[:_MAX_NAMED_TABLES])
+            more = "" if len(tables) <= _MAX_NAMED_TABLES else " and others"
+            content = f": it has the tables {named}{more}" if tables else ""
+            problem = f"this SQLite file belongs to another program{content}"
+            help_ = "name a file that does not exist yet, like demur.db"
+            raise StorageError(problem, where=self.path, help=help_)
+        if self._newest is not None and not (tables and _holds_record(connection, self._newest)):
+            problem = "the file of the store was replaced by one without the newest records"
+            help_ = "put it back; demur then goes on. Or restart demur to go on with the other file"
+            raise UnavailableError(problem, where=self.path, help=help_)
+
+    def _switch_to_log(self, connection: sqlite3.Connection) -> None:
+        """Turn on write-ahead logging; other processes may do the same at this moment."""
+        # SQLite does not wait here, to avoid deadlocks, so retry.
+        until = time.monotonic() + self._busy_timeout_s
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                name = str(getattr(error, "sqlite_errorname", ""))
+                if not name.startswith("SQLITE_BUSY") or time.monotonic() >= until:
+                    raise
+                time.sleep(_PAUSE_S)
+            else:
+                return
+
+    # -- forking ---------------------------------------------------------------------------
+
+    def _start_afresh(self) -> None:
+        self.lock = threading.RLock()
+        if self.in_memory:
+            return
+        _INHERITED.extend(self._free)
+        if self._writer is not None:
+            _INHERITED.append(self._writer)
+        self._free = []
+        self._writer = None
+
+
+_Identity = tuple[tuple[int, int] | None, ...]
+
+
+def _absolute_path(path: str) -> str:
+    """Return a path that stays the same if the working directory changes."""
+    # Without a working directory, or with a null byte in the path, SQLite says what is wrong.
+    with suppress(OSError, ValueError):
+        return os.path.abspath(path)  # noqa: PTH100 - links have to stay
+    return path
+
+
+def _identify_files(paths: tuple[str, ...]) -> _Identity:
+    """Return device and inode of each file; None for a file that does not exist."""
+    found: list[tuple[int, int] | None] = []
+    for path in paths:
+        try:
+            stat = os.stat(path)  # noqa: PTH116 - called for every commit
+        except (OSError, ValueError):
+            found.append(None)
+        else:
+            found.append((stat.st_dev, stat.st_ino))
+    return tuple(found)
+
+
+def create_private_file(path: str) -> None:
+    """Create a file that only its owner can read and write, whatever the umask is.
+
+    Raises:
+        OSError: It exists, or cannot be created.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    try:
+        os.chmod(handle if os.chmod in os.supports_fd else path, _OWNER_ONLY)  # noqa: PTH101 - a handle
+    finally:
+        os.close(handle)
+
+
+def _newest_record(connection: sqlite3.Connection) -> ChainHead | None:
+    row = connection.execute(_SELECT_NEWEST).fetchone()
+    return ChainHead(*row) if row else None
+
+
+def _holds_record(connection: sqlite3.Connection, head: ChainHead) -> bool:
+    return bool(connection.execute(_HOLDS_RECORD, head._asdict()).fetchone()[0])
+
+
+def _close_all(connections: list[sqlite3.Connection]) -> None:
+    while connections:
+        with suppress(IndexError):
+            connections.pop().close()
+
+
+_LIVE: WeakSet[SqliteConnections] = WeakSet()
+# Connections of the parent, kept in a child because closing them would touch the file.
+_INHERITED: list[sqlite3.Connection] = []
+
+
+def _after_fork() -> None:
+    for connections in list(_LIVE):
+        connections._start_afresh()  # noqa: SLF001 - this module's own class
+
+
+# Windows has neither forks nor this function.
+getattr(os, "register_at_fork", dict)(after_in_child=_after_fork)

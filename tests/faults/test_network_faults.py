@@ -1,0 +1,159 @@
+"""The network to PostgreSQL fails: refusals in time, and nothing acknowledged is lost."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from faults.conftest import Report
+from faults.writer import POLICY
+from support.fault_proxy import FAULTS, FaultProxy, running_proxy
+from support.postgres_server import Server, running_server
+
+from demur.codes.vocabulary import Verdict
+from demur.gate.gate import Gate
+from demur.policy.loader import parse_policy
+from demur.store.opening import open_store
+from demur.store.store import Store
+from demur.store.verify import verify_chain
+
+if TYPE_CHECKING:
+    from demur.model.record import DecisionRecord
+
+REQUEST = {"action": {"type": "refund", "amount": {"value": 20, "currency": "USD"}}}
+CALLERS = 4
+# No answer takes longer than that, however busy the machine is.
+PATIENCE_S = 120
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Server]:
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(own_server: Server) -> Iterator[FaultProxy]:
+    with running_proxy(own_server.folder / ".s.PGSQL.5432") as running:
+        yield running
+
+
+def through(proxy: FaultProxy, url: str) -> str:
+    """Return the address of a database through the proxy."""
+    database = url.partition("?")[0].rpartition("/")[2]
+    return f"postgresql://postgres@127.0.0.1:{proxy.port}/{database}"
+
+
+class Load:
+    """Callers that decide until they are told to stop."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.records: list[DecisionRecord] = []
+        self._gate = gate
+        self._stop = threading.Event()
+        self._came = threading.Condition()
+        self._threads = [threading.Thread(target=self._decide) for _ in range(CALLERS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _decide(self) -> None:
+        while not self._stop.is_set():
+            record = self._gate.decide(REQUEST)
+            with self._came:
+                self.records.append(record)
+                self._came.notify_all()
+
+    def await_verdict(self, verdict: Verdict, count: int) -> None:
+        """Wait for so many more decisions with a verdict."""
+        with self._came:
+            start = len(self.records)
+
+            def came() -> bool:
+                new = self.records[start:]
+                return sum(record.verdict is verdict for record in new) >= count
+
+            assert self._came.wait_for(came, PATIENCE_S)
+
+    def join(self) -> None:
+        """Stop all callers."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+
+@contextmanager
+def loaded_gate(url: str) -> Iterator[tuple[Load, Store]]:
+    store = open_store(url, deadline_s=1.0)
+    with Gate(parse_policy(POLICY), store) as gate:
+        load = Load(gate)
+        try:
+            yield load, store
+        finally:
+            load.join()
+
+
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(1, id="short"), pytest.param(12, id="full", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_acknowledged_decisions_survive_a_network_fault(
+    own_server: Server, proxy: FaultProxy, fault: str, rounds: int, report_counts: Report
+) -> None:
+    url = own_server.new_database()
+    with loaded_gate(through(proxy, url)) as (load, _):
+        for _ in range(rounds):
+            load.await_verdict(Verdict.ALLOW, 20)
+            proxy.start_fault(fault)
+            # Slow answers are answers; all other faults refuse.
+            load.await_verdict(Verdict.ALLOW if fault == "delay" else Verdict.ABSTAIN, CALLERS)
+            proxy.heal()
+        load.await_verdict(Verdict.ALLOW, 20)
+    with open_store(url) as store:
+        stored = [record.decision_id for record in store.find_records()]
+        verification = verify_chain(store.backend)
+
+    refused = [record for record in load.records if record.verdict is not Verdict.ALLOW]
+    assert {record.reason_codes for record in refused} <= {("STORAGE_UNAVAILABLE",)}
+    assert verification.holds, verification.breaks
+    report_counts([one.decision_id for one in load.records if one not in refused], stored)
+
+
+def backends(url: str) -> list[int]:
+    """Return the server's processes that serve demur's connections to a database."""
+    query = """
+        SELECT pid FROM pg_stat_activity
+        WHERE application_name = 'demur' AND datname = current_database()
+    """
+    with psycopg.connect(url) as connection:
+        return [pid for (pid,) in connection.execute(query)]
+
+
+def test_a_hung_backend_refuses_within_the_deadline_and_is_left(
+    own_server: Server, report_counts: Report
+) -> None:
+    url = own_server.new_database()
+    with Gate(parse_policy(POLICY), open_store(url, deadline_s=0.5)) as gate:
+        assert gate.store is not None
+        records = [gate.decide(REQUEST)]
+        hung = backends(url)
+        for pid in hung:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            refused = gate.decide(REQUEST)
+            # The hung ones stay as they are; demur takes other connections.
+            while (last := gate.decide(REQUEST)).verdict is not Verdict.ALLOW:
+                assert last.reason_codes == ("STORAGE_UNAVAILABLE",)
+            records.append(last)
+        finally:
+            for pid in hung:
+                os.kill(pid, signal.SIGCONT)
+        stored = [record.decision_id for record in gate.store.find_records()]
+        assert verify_chain(gate.store.backend).holds
+
+    assert refused.reason_codes == ("STORAGE_UNAVAILABLE",)
+    report_counts([record.decision_id for record in records], stored)
