@@ -174,19 +174,25 @@ def _asked(call: Call) -> Any:
 @contextmanager
 def demur(folder: Path) -> Iterator[Served]:
     """Yield demur's service, with keys and metrics, as `demur serve` runs it."""
-    (folder / "policy.yaml").write_text(demur_policy(rules(10)), encoding="utf-8")
-    limits = "rate = 1000000\nburst = 1000000\ntimeout_s = 300\n"
-    (folder / "demur.toml").write_text(f"[service]\n{limits}", encoding="utf-8")
     made = make_key("bench", ["decide"])
     with open_store(folder / "demur.db") as store:
         store.add_key(made.key)
+    limits = "rate = 1000000\nburst = 1000000\ntimeout_s = 300\n"
+    with started(folder, limits) as served:
+        yield served._replace(headers={"authorization": f"Bearer {made.token}"})
+
+
+@contextmanager
+def started(folder: Path, settings: str) -> Iterator[Served]:
+    """Yield demur's service over the store in a folder; `settings` are those of `[service]`."""
+    (folder / "policy.yaml").write_text(demur_policy(rules(10)), encoding="utf-8")
+    (folder / "demur.toml").write_text(f"[service]\n{settings}", encoding="utf-8")
     command = [sys.executable, "-c", _SERVE, "--port", "0", "--json"]
     with _running(command, folder, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         if not select.select([process.stdout], [], [], 60)[0]:
             sys.exit("demur's service did not start")
-        url = json.loads(process.stdout.readline())["url"]
-        yield Served(url, process.pid, {"authorization": f"Bearer {made.token}"})
+        yield Served(json.loads(process.stdout.readline())["url"], process.pid, {})
 
 
 @contextmanager

@@ -9,8 +9,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
 
@@ -37,6 +38,8 @@ from demur.guards.rate import RateLimit
 from demur.model.finding import Action, Finding
 
 OnFailure = Literal["closed", "open"]
+# Runs the built-in guard of a surface on an event.
+GuardRunner = Callable[[str, Any], GuardResult]
 
 # Spans of these codes hold secrets and are hidden in previews.
 _SECRET = frozenset({ReasonCode.SECRET_LEAK, ReasonCode.PII_DETECTED, ReasonCode.PROMPT_LEAK})
@@ -78,6 +81,7 @@ class _PreparedStep(NamedTuple):
     config: Any
     workers: WorkerThreads | None
     blocking: bool
+    builtin: bool
 
 
 class GuardPipeline:
@@ -101,6 +105,7 @@ class GuardPipeline:
         self.shadow_codes = _with_children(shadow_codes, self._registry)
         self._monitor = monitor
         self._clock = clock
+        self._runner: GuardRunner | None = None
         running = [_prepare_step(step, self._registry) for step in steps]
         self._steps: Mapping[str, tuple[_PreparedStep, ...]] = {
             surface: tuple(prepared for prepared in running if prepared.surface == surface)
@@ -116,6 +121,21 @@ class GuardPipeline:
     def steps(self) -> tuple[GuardStep, ...]:
         """The guards and their settings, by surface."""
         return tuple(prepared.step for steps in self._steps.values() for prepared in steps)
+
+    def with_runner(self, runner: GuardRunner) -> Self:
+        """Return the same pipeline with another way to run built-in guards, as in a process."""
+        other = copy(self)
+        other._runner = runner  # noqa: SLF001 - our own
+        return other
+
+    def run_builtin(self, surface: Surface | str, event: Any) -> GuardResult:
+        """Return the unfiltered result of the built-in guard of a surface, for a runner."""
+        steps = (one for one in self._steps.get(surface, ()) if one.builtin)
+        prepared = next(steps, None)
+        if prepared is None:
+            return NO_FINDINGS
+        guard = prepared.step.guard
+        return run_guard(guard, event, prepared.config, registry=self._registry)
 
     def run(
         self, surface: Surface | str, event: Any, *, monitor: Monitor | None = None
@@ -154,6 +174,8 @@ class GuardPipeline:
 
     def _run_step(self, prepared: _PreparedStep, event: Any) -> GuardResult:
         guard, timeout_s = prepared.step.guard, prepared.step.timeout_s
+        if self._runner is not None and prepared.builtin:
+            return self._runner(prepared.surface, event)
         if prepared.workers is None or timeout_s is None:
             return run_guard(guard, event, prepared.config, registry=self._registry)
         call = partial(run_guard, guard, event, prepared.config, registry=self._registry)
@@ -164,6 +186,8 @@ class GuardPipeline:
 
     async def _arun_step(self, prepared: _PreparedStep, event: Any) -> GuardResult:
         guard, timeout_s = prepared.step.guard, prepared.step.timeout_s
+        if self._runner is not None and prepared.builtin:
+            return await asyncio.to_thread(self._runner, prepared.surface, event)
         call = partial(run_guard, guard, event, prepared.config, registry=self._registry)
         if prepared.workers is None or timeout_s is None:
             in_thread = prepared.blocking or len(event_text(event) or "") > _MIN_THREAD_LENGTH
@@ -326,6 +350,7 @@ def _prepare_step(step: GuardStep, registry: Registry) -> _PreparedStep:
         None if step.timeout_s is None else WorkerThreads(),
         # Built-in guards are fast; other guards may block.
         bool(getattr(guard, "blocking", builtin is None)),
+        builtin is not None,
     )
 
 

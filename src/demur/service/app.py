@@ -7,8 +7,9 @@ of demur are shown.
 
 import asyncio
 import logging
+import time
 import traceback
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
@@ -109,7 +110,8 @@ class Endpoint:
         caller = await self._identify_caller(scope, headers)
         await self._check_access(caller)
         query = read_query(scope["query_string"], self._parameters)
-        call = ApiCall(self._service, caller, scope.get("path_params", {}), query, b"", headers)
+        path = scope.get("path_params", {})
+        call = ApiCall(self._service, caller, path, query, b"", headers, receive=receive)
         if method in {"GET", "HEAD"}:
             return await self._run_handler(call)
         if self.route.stream:
@@ -151,11 +153,16 @@ class Endpoint:
         yield format_event("problem", problem_details(error))
 
     async def _run_handler(self, call: ApiCall) -> ApiAnswer:
+        size, run = len(call.body), MeasuredRun(self.route.handler(call))
         try:
             async with asyncio.timeout(self._service.settings.timeout_s):
-                return await self.route.handler(call)
+                answer = await run
+                size += len(answer.content)
+                return answer
         except TimeoutError:
             raise unavailable("the call timed out", ReasonCode.INTERNAL_ERROR) from None
+        finally:
+            self._service.budgets.charge(call.caller.name, size=size, cpu_s=run.cpu_s)
 
     async def _identify_caller(self, scope: Scope, headers: Mapping[str, str]) -> Principal:
         token, door = read_token(headers), self._service.authenticator
@@ -198,6 +205,30 @@ class Endpoint:
         place = "".join(traceback.format_tb(error.__traceback__))
         _log.error("%s failed: %s\n%s", self.route.name, type(error).__name__, place)
         return ProblemError(500, ReasonCode.INTERNAL_ERROR, "internal error in demur")
+
+
+class MeasuredRun:
+    """Awaits a handler, and adds up the processor time of its own steps on the event loop."""
+
+    def __init__(self, handler: Awaitable[ApiAnswer]) -> None:
+        self._steps = handler.__await__()
+        self.cpu_s = 0.0
+
+    def __await__(self) -> Generator[Any, None, ApiAnswer]:
+        error: BaseException | None = None
+        while True:
+            began = time.thread_time()
+            try:
+                step = next(self._steps) if error is None else self._steps.throw(error)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            finally:
+                self.cpu_s += time.thread_time() - began
+            error = None
+            try:
+                yield step
+            except BaseException as thrown:  # noqa: BLE001 - the handler gets it
+                error = thrown
 
 
 _CONTENT_TYPES = {

@@ -13,7 +13,7 @@ from collections.abc import (
 )
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from demur.service.service import Service
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
+# A call with a larger body leaves the event loop. Guards take up to a microsecond for each byte of
+# a text, and ten for each byte of a command; a decision takes less.
+MAX_INLINE_BYTES = 2 << 10
+MAX_INLINE_COMMAND_BYTES = 256
+MAX_INLINE_REQUEST_BYTES = 16 << 10
 encode_json = msgspec.json.Encoder().encode
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 # Longer numbers are out of range for every parameter.
@@ -47,7 +53,10 @@ class ApiAnswer(NamedTuple):
 
 
 class ApiCall(NamedTuple):
-    """One call: its caller, path, query, body and headers; a stream reads `parts` of the body."""
+    """One call: its caller, path, query, body and headers; a stream reads `parts` of the body.
+
+    `receive` tells when the caller hangs up. `in_lane` says that heavy work runs elsewhere.
+    """
 
     service: "Service"
     caller: Principal
@@ -56,6 +65,8 @@ class ApiCall(NamedTuple):
     body: bytes = b""
     headers: Mapping[str, str] = {}
     parts: AsyncIterator[bytes] | None = None
+    receive: Receive | None = None
+    in_lane: bool = False
 
     def decode_body(self, kind: type[T]) -> T:
         """Return the body, decoded as a type.
@@ -64,6 +75,33 @@ class ApiCall(NamedTuple):
             ProblemError: It is no JSON, or not of that type.
         """
         return decode_json(self.body, kind)
+
+    async def run_blocking(self, function: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """Run a blocking function for the caller on a thread, and return its result."""
+        return await self.service.store_pool.run_for(self.caller.name, function, *args, **more)
+
+    def is_heavy(self, max_bytes: int) -> bool:
+        """Return whether the call is to leave the event loop: it is large, or its key is busy."""
+        return len(self.body) > max_bytes or self.service.budgets.is_busy(self.caller.name)
+
+    async def run_heavy(self, function: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """Run a function for the caller in the lane of heavy work, and return its result.
+
+        It stops if the caller is cancelled or hangs up.
+        """
+        lane = self.service.lane.run(self.caller.name, function, *args, **more)
+        if self.receive is None:
+            return await lane
+        work = asyncio.ensure_future(lane)
+        hung_up = asyncio.ensure_future(_wait_for_disconnect(self.receive))
+        try:
+            await asyncio.wait({work, hung_up}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise invalid_call(400, "the caller hung up")
+            return work.result()
+        finally:
+            work.cancel()
+            hung_up.cancel()
 
     def read_number(self, name: str, default: int, *, maximum: int) -> int:
         """Return a whole number of the query, from 1 to `maximum`.
@@ -91,6 +129,11 @@ class ApiCall(NamedTuple):
         if self.caller.tenant is not None:
             raise forbidden("this key belongs to another tenant")
         return named
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def decode_json(raw: bytes, kind: type[T]) -> T:
@@ -251,8 +294,9 @@ class RouteTable(list[ApiRoute]):
         def register(function: BlockingHandler) -> BlockingHandler:
             @wraps(function)
             async def handler(call: ApiCall) -> ApiAnswer:
-                value = await call.service.run_blocking(function, call)
-                return json_answer(value, more.get("success", 200))
+                heavy = len(call.body) > MAX_INLINE_BYTES
+                run = call.run_heavy if heavy else call.run_blocking
+                return json_answer(await run(function, call), more.get("success", 200))
 
             self.add(place, name, role, **more)(handler)
             return function

@@ -1,16 +1,18 @@
-"""Limits of one process: call rates per key, login attempts per address, and thread pools.
+"""Limits of one process: rates and work budgets per key, login attempts per address, thread pools.
 
 The rate arithmetic is the rate guard's (GCRA), without its evidence because every call pays for it.
 """
 
 import asyncio
 import time
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
 from threading import Lock
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from demur.codes.reason_code import ReasonCode
 from demur.guards.rate import fill_level
@@ -64,6 +66,96 @@ class RateBuckets:
         return len(self._levels) < self._max_keys
 
 
+class _Spent(NamedTuple):
+    """What a key has used and not regained yet: bytes and seconds of processor time."""
+
+    size: float = 0.0
+    cpu_s: float = 0.0
+    at_s: float = 0.0
+
+
+# A key that used this much processor time lately is busy: its work leaves the event loop.
+_BUSY_CPU_S = 0.1
+# Keys that owe nothing are forgotten at this number.
+_MAX_BUDGET_KEYS = 10_000
+
+
+class WorkBudgets:
+    """Bytes and processor time that each key may use in `window_s`. Safe to share between threads.
+
+    Work is charged once it is done. A key over its budget is refused until it has regained enough.
+    """
+
+    def __init__(
+        self,
+        window_s: float,
+        *,
+        max_bytes: int,
+        max_cpu_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._window_s = window_s
+        self._max_bytes = max_bytes
+        self._max_cpu_s = max_cpu_s
+        self._monotonic = monotonic
+        self._lock = Lock()
+        self._spent: dict[str, _Spent] = {}
+
+    def charge(self, key: str, *, size: int = 0, cpu_s: float = 0.0) -> None:
+        """Charge a key for work that was done."""
+        with self._lock:
+            spent = self._current(key)
+            if len(self._spent) >= _MAX_BUDGET_KEYS:
+                current = {one: self._current(one) for one in self._spent}
+                self._spent = {one: left for one, left in current.items() if left[:2] != (0, 0)}
+            added = spent._replace(size=spent.size + size, cpu_s=spent.cpu_s + cpu_s)
+            self._spent[key] = added
+
+    def require_left(self, key: str) -> None:
+        """Require that a key has something left of each budget.
+
+        Raises:
+            ProblemError: A budget is used up.
+        """
+        # INVARIANT: a key over its budget gets no answer but 429 until it has regained enough.
+        if key not in self._spent:
+            return
+        with self._lock:
+            spent = self._current(key)
+        for used, limit, unit, setting in (
+            (spent.size, self._max_bytes, "bytes", "budget_bytes"),
+            (spent.cpu_s, self._max_cpu_s, "s of processor time", "budget_cpu_s"),
+        ):
+            if used > limit:
+                wait = max(1, ceil((used - limit) * self._window_s / limit))
+                raise ProblemError(
+                    429,
+                    ReasonCode.RATE_LIMIT,
+                    f"this key used more than {limit:g} {unit} in {self._window_s:g} s",
+                    where=setting,
+                    help="send less, or raise the setting under [service]",
+                    headers={"retry-after": str(wait)},
+                    evidence={"retry_after": wait, "limit": limit, "window": self._window_s},
+                )
+
+    def is_busy(self, key: str) -> bool:
+        """Return whether a key used much processor time lately."""
+        spent = self._spent.get(key)
+        if spent is None or spent.cpu_s < _BUSY_CPU_S:
+            return False
+        with self._lock:
+            return self._current(key).cpu_s >= _BUSY_CPU_S
+
+    def _current(self, key: str) -> _Spent:
+        now = self._monotonic()
+        size, cpu_s, at_s = self._spent.get(key, _Spent())
+        return _Spent(
+            fill_level(size, at_s, now, self._max_bytes / self._window_s, 0.0),
+            fill_level(cpu_s, at_s, now, self._max_cpu_s / self._window_s, 0.0),
+            now,
+        )
+
+
 _LOGIN_RATE, _LOGIN_BURST = 1, 20
 _TOTAL_LOGIN_RATE, _TOTAL_LOGIN_BURST = 20, 100
 _MAX_ADDRESSES = 10_000
@@ -110,17 +202,42 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class _PoolJob(NamedTuple):
+    """A job that waits for a thread, and the key that it is done for."""
+
+    key: str | None
+    call: Callable[[], Any]
+    future: "Future[Any]"
+
+
 class WorkerPool:
     """Runs `threads` jobs at a time and accepts `max_jobs` in all, running ones included.
 
-    A job counts until its thread has finished it, even if its caller no longer waits.
+    Keys take turns. One key never has all threads, nor more than half of the jobs, so that it
+    cannot keep others waiting. A job counts until its thread has finished it, even if its caller
+    no longer waits. `on_cpu` is called with the processor time of each job of a key.
     """
 
-    def __init__(self, name: str, *, threads: int, max_jobs: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=f"demur-{name}")
+    def __init__(
+        self,
+        name: str,
+        *,
+        threads: int,
+        max_jobs: int,
+        on_cpu: Callable[[str, float], None] | None = None,
+    ) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"demur-{name}")
+        self._threads = threads
         self._max_jobs = max_jobs
+        self._on_cpu = on_cpu
         self._lock = Lock()
         self._jobs = 0
+        self._running = 0
+        self._closed = False
+        # Jobs of each key, and those that run. The key whose turn it is comes first.
+        self._waiting: dict[str | None, deque[_PoolJob]] = {}
+        self._counts: Counter[str | None] = Counter()
+        self._busy: Counter[str | None] = Counter()
 
     @property
     def is_full(self) -> bool:
@@ -128,28 +245,99 @@ class WorkerPool:
         return self._jobs >= self._max_jobs
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking function on a thread, and return its result.
+        """Run a blocking function of the service itself on a thread, and return its result.
 
         Raises:
             ProblemError: The pool is full or closed.
         """
+        return await self.run_for(None, function, *args, **kwargs)
+
+    async def run_for(
+        self, key: str | None, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a blocking function for a key on a thread, and return its result.
+
+        Raises:
+            ProblemError: The pool is full or closed, or the key has too many jobs in it.
+        """
+        job = _PoolJob(key, partial(function, *args, **kwargs), Future())
         with self._lock:
-            if self.is_full:
+            if self._closed:
+                problem = "the service is shutting down"
+                raise ProblemError(503, ReasonCode.INTERNAL_ERROR, problem)
+            most = self._max_jobs if key is None else max(1, self._max_jobs // 2)
+            if self.is_full or self._counts[key] >= most:
                 raise unavailable("service overloaded", ReasonCode.RATE_LIMIT)
             self._jobs += 1
+            self._counts[key] += 1
+            self._waiting.setdefault(key, deque()).append(job)
+            self._start_jobs()
         try:
-            job = self._threads.submit(function, *args, **kwargs)
-        except RuntimeError:
-            self._release_slot(None)
-            problem = "the service is shutting down"
-            raise ProblemError(503, ReasonCode.INTERNAL_ERROR, problem) from None
-        job.add_done_callback(self._release_slot)
-        return await asyncio.wrap_future(job)
+            return await asyncio.wrap_future(job.future)
+        except asyncio.CancelledError:
+            self._drop(job)
+            raise
 
-    def _release_slot(self, _: Future[Any] | None) -> None:
+    def _start_jobs(self) -> None:
+        """Start waiting jobs while there are free threads; under the lock."""
+        for key in list(self._waiting):
+            if self._running >= self._threads:
+                return
+            if key is not None and self._busy[key] >= max(1, self._threads - 1):
+                continue
+            jobs = self._waiting.pop(key)
+            job = jobs.popleft()
+            if jobs:
+                self._waiting[key] = jobs
+            self._running += 1
+            self._busy[key] += 1
+            self._executor.submit(self._work, job)
+
+    def _work(self, job: _PoolJob) -> None:
+        result: Any = None
+        error: BaseException | None = None
+        runs = job.future.set_running_or_notify_cancel()
+        began = time.thread_time()
+        try:
+            result = job.call() if runs else None
+        except BaseException as raised:  # noqa: BLE001 - the caller raises it, not this thread
+            error = raised
+        if job.key is not None and self._on_cpu is not None:
+            self._on_cpu(job.key, time.thread_time() - began)
         with self._lock:
-            self._jobs -= 1
+            self._running -= 1
+            self._busy[job.key] -= 1
+            self._release(job)
+            self._start_jobs()
+        if runs and error is not None:
+            job.future.set_exception(error)
+        elif runs:
+            job.future.set_result(result)
+
+    def _drop(self, job: _PoolJob) -> None:
+        """Forget a job whose caller no longer waits, unless it runs already."""
+        with self._lock:
+            jobs = self._waiting.get(job.key, ())
+            if jobs and job in jobs:
+                jobs.remove(job)
+                if not jobs:
+                    del self._waiting[job.key]
+                self._release(job)
+
+    def _release(self, job: _PoolJob) -> None:
+        self._jobs -= 1
+        self._counts[job.key] -= 1
+        if not self._counts[job.key]:
+            del self._counts[job.key], self._busy[job.key]
 
     def close(self) -> None:
         """Start no more jobs, and wait for those that run."""
-        self._threads.shutdown(cancel_futures=True)
+        with self._lock:
+            self._closed = True
+            left = [job for jobs in self._waiting.values() for job in jobs]
+            self._waiting.clear()
+            for job in left:
+                self._release(job)
+        for job in left:
+            job.future.cancel()
+        self._executor.shutdown()

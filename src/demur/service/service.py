@@ -1,8 +1,8 @@
 """The parts that a running service is made of, built once and shared by all calls."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from math import ceil, inf
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -17,23 +17,24 @@ from demur.gate.rate import Limiter, RateGuard
 from demur.guards.rate import RateLimit
 from demur.listener import is_loopback
 from demur.service.authentication import LOCAL, Authenticator, Principal
-from demur.service.limits import LoginLimiter, RateBuckets, WorkerPool
-from demur.service.problem import ProblemError, invalid_call, unavailable
+from demur.service.heavy_work import WorkContext, WorkSetup
+from demur.service.limits import LoginLimiter, RateBuckets, WorkBudgets, WorkerPool
+from demur.service.problem import ProblemError, unavailable
 from demur.service.settings import ServiceSettings
+from demur.service.work_lane import WorkLane
 from demur.store.store import Store
 
 if TYPE_CHECKING:
     from demur.observe.metrics import Metrics
 
 
-# Store reads, pages, logs and shared counts have a pool each, so that no kind of work queues
-# behind another. A full pool rejects work at once.
+# Store reads, pages, heavy work and shared counts have a pool each, so that no kind of work
+# queues behind another. A full pool rejects work at once.
 _THREADS = 4
 _MAX_WAITING = 256
 _MAX_PAGES = 64
 # Logs are large, and stay in memory while they are scanned.
 _MAX_LOGS = 4
-_LOG_THREADS = 2
 _MAX_STREAMS = 1000
 
 
@@ -42,7 +43,8 @@ class Service:
 
     `guards` are the operator's settings of guards, and `histories` keep the tool calls of runs.
     `sample` says that the store holds sample decisions, which the dashboard shows. Calls are
-    counted in this process, or by a `limiter` that several processes share.
+    counted in this process, or by a `limiter` that several processes share. `work` sets up the
+    processes for heavy work; without it, that is done on threads.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Service:
         histories: CallHistories | None = None,
         metrics: "Metrics | None" = None,
         limiter: Limiter | None = None,
+        work: WorkSetup | None = None,
         clock: Clock = system_clock,
         sample: bool = False,
     ) -> None:
@@ -66,8 +69,6 @@ class Service:
         self.clock = clock
         self.sample = sample
         self.closing = False
-        # No caller is left to answer: running jobs have to end.
-        self.ended = False
         # When the store last answered, for `/ready`.
         self.checked_at = -inf
         # The surfaces whose guards have compiled their rules.
@@ -85,15 +86,28 @@ class Service:
         self._lock = Lock()
         self._closers: list[Callable[[], None]] = []
         self.login_limiter = LoginLimiter()
-        store_pool = WorkerPool("service", threads=_THREADS, max_jobs=_MAX_WAITING)
-        page_pool = WorkerPool("pages", threads=_THREADS, max_jobs=_MAX_PAGES)
+        self.budgets = WorkBudgets(
+            self.settings.budget_window_s,
+            max_bytes=self.settings.budget_bytes,
+            max_cpu_s=self.settings.budget_cpu_s,
+        )
+        # Each runs blocking functions on threads: for the store, for pages, for shared counts.
+        self.store_pool = WorkerPool(
+            "service", threads=_THREADS, max_jobs=_MAX_WAITING, on_cpu=self._charge_cpu
+        )
+        self.page_pool = WorkerPool(
+            "pages", threads=_THREADS, max_jobs=_MAX_PAGES, on_cpu=self._charge_cpu
+        )
+        self.run_blocking = self.store_pool.run
         self._count_pool = WorkerPool("counts", threads=_THREADS, max_jobs=_MAX_WAITING)
-        self._log_pool = WorkerPool("logs", threads=_LOG_THREADS, max_jobs=_MAX_LOGS)
-        self._pools = (self._log_pool, page_pool, store_pool, self._count_pool)
-        # Each runs a blocking function on a thread: for the store, for pages, for scans of logs.
-        self.run_blocking = store_pool.run
-        self.run_page = page_pool.run
-        self.run_log_scan = self._log_pool.run
+        self._pools = (self.page_pool, self.store_pool, self._count_pool)
+        context = WorkContext(self.guards, gate.registry, self.enforcer.pipeline)
+        self.lane = WorkLane(
+            context, self.budgets, setup=work, processes=self.settings.work_processes
+        )
+        # It runs the built-in guards in the processes of the lane.
+        self.heavy_enforcer = copy(self.enforcer)
+        self.heavy_enforcer.pipeline = self.enforcer.pipeline.with_runner(self.lane.run_guard)
         self._open_logs = 0
         self._open_streams = 0
 
@@ -117,7 +131,7 @@ class Service:
             ProblemError: All slots are taken.
         """
         with self._lock:
-            if self._open_logs >= _MAX_LOGS or self._log_pool.is_full:
+            if self._open_logs >= _MAX_LOGS:
                 raise unavailable("service overloaded", ReasonCode.RATE_LIMIT)
             self._open_logs += 1
         try:
@@ -147,11 +161,12 @@ class Service:
         """Count a call; local calls without a key are not counted.
 
         Raises:
-            ProblemError: The caller exceeds its rate.
+            ProblemError: The caller exceeds its rate, or a budget is used up.
             LimiterUnavailableError: The shared limiter cannot be reached.
         """
         if caller is LOCAL:
             return
+        self.budgets.require_left(caller.name)
         if self._shared_limit is None:
             wait = self._buckets.wait_for(caller.name)
         else:
@@ -169,6 +184,9 @@ class Service:
                 evidence={"retry_after": seconds},
             )
 
+    def _charge_cpu(self, key: str, cpu_s: float) -> None:
+        self.budgets.charge(key, cpu_s=cpu_s)
+
     def on_close(self, closer: Callable[[], None]) -> None:
         """Call a function when the service closes."""
         with self._lock:
@@ -176,7 +194,8 @@ class Service:
 
     def close(self) -> None:
         """Close what the service opened; the gate stays open."""
-        self.closing = self.ended = True
+        self.closing = True
+        self.lane.close()
         for pool in self._pools:
             pool.close()
         self.authenticator.close()
@@ -186,29 +205,3 @@ class Service:
             closer()
         if self._shared_limit is not None:
             self._shared_limit.limiter.close()
-
-
-# Logs compress to about a tenth. One that expands far more is a decompression bomb.
-_MAX_EXPANSION = 16
-
-
-def limit_log_scan(service: Service) -> Callable[[int], None]:
-    """Return a progress callback that stops the scan of a log beyond its limits.
-
-    The time counts from now on. The callback raises `ProblemError` for a log that is too large
-    when unpacked, and `TimeoutError` for one that takes too long or outlives the service.
-    """
-    largest = service.settings.largest_log * _MAX_EXPANSION
-    end = time.monotonic() + service.settings.timeout_s
-    left = [largest]
-
-    def check_progress(read: int) -> None:
-        left[0] -= read
-        if left[0] < 0:
-            problem = f"the unpacked log must not exceed {largest} bytes"
-            raise invalid_call(413, problem, help="use `demur triage` for larger logs")
-        if service.ended or time.monotonic() > end:
-            # The caller has its answer already; this ends the thread, too.
-            raise TimeoutError
-
-    return check_progress

@@ -19,7 +19,9 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     `hosts` are the names that callers may use for this service, besides loopback ones, the
     one it listens on, and bare addresses. `rate` requests a second are admitted for each key,
-    `burst` at once. `runs` is the folder whose runs of evals the dashboard shows.
+    `burst` at once. Within `budget_window_s`, the calls of a key may hold `budget_bytes` and take
+    `budget_cpu_s` of processor time. `work_processes` do heavy work for each worker. `runs` is the
+    folder whose runs of evals the dashboard shows.
     """
 
     host: _Host = "127.0.0.1"
@@ -37,6 +39,10 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     grace_s: _Positive = 10.0
     rate: _Count = 1000
     burst: _Count = 5000
+    budget_window_s: _Positive = 10.0
+    budget_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**50)] = 128 << 20
+    budget_cpu_s: _Positive = 8.0
+    work_processes: Annotated[int, msgspec.Meta(ge=0, le=64)] = 1
     most_connections: _Count = 20_000
     key_memory_s: Annotated[float, msgspec.Meta(ge=0.2, le=3600)] = 2.0
     runs: Annotated[str, msgspec.Meta(max_length=4096, pattern="^[^\\x00]*$")] = "runs"

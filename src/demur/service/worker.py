@@ -26,6 +26,7 @@ from demur.listener import is_loopback
 from demur.observe.metrics import Metrics
 from demur.service.app import build_app
 from demur.service.dashboard import page_routes
+from demur.service.heavy_work import WorkSetup
 from demur.service.routes.checks import warm_guards
 from demur.service.sample import has_sample
 from demur.service.server import ApiServer
@@ -94,6 +95,7 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
             guards=config.guards,
             histories=histories,
             metrics=metrics,
+            work=WorkSetup(config.guards, tuple(config.registries)),
             sample=sample,
         )
     except BaseException:
@@ -127,7 +129,8 @@ def _open_histories(config: Config) -> CallHistories:
 
 
 def _warm_up(service: Service) -> None:
-    """Load tallies and compile rules, so that the first calls are not slow."""
+    """Start processes, load tallies and compile rules, so that the first calls are not slow."""
+    service.lane.start()
     store = service.gate.store
     if store is not None:
         now = service.clock()

@@ -1,11 +1,12 @@
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.service.limits import LoginLimiter, RateBuckets, WorkerPool
+from demur.service.limits import LoginLimiter, RateBuckets, WorkBudgets, WorkerPool
 from demur.service.problem import ProblemError
 
 
@@ -56,6 +57,58 @@ def test_no_key_gets_more_than_its_share(rate: int, burst: int, pauses: list[flo
     for first, begin in enumerate(admitted):
         for count, end in enumerate(admitted[first:], 1):
             assert count <= burst + (end - begin) * rate + 1e-6
+
+
+def is_refused(budgets: WorkBudgets, key: str = "key") -> int:
+    """Return the seconds that a key has to wait, 0 if it is admitted."""
+    try:
+        budgets.require_left(key)
+    except ProblemError as error:
+        known = error.status == 429 and error.where in {"budget_bytes", "budget_cpu_s"}
+        return int(error.headers["retry-after"]) if known else -1
+    return 0
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 20), st.integers(0, 5000), st.floats(0, 20)), min_size=1, max_size=30
+    )
+)
+def test_a_spent_budget_refuses_until_it_is_regained(
+    work: list[tuple[float, int, float]],
+) -> None:
+    """INVARIANT: a key over its budget gets no answer but 429 until it has regained enough."""
+    clock = Clock()
+    budgets = WorkBudgets(10, max_bytes=1000, max_cpu_s=5, monotonic=clock)
+    size, cpu_s = 0.0, 0.0
+    for pause, sent, took in work:
+        clock.now += pause
+        size, cpu_s = max(0.0, size - pause * 100), max(0.0, cpu_s - pause * 0.5)
+        assert (
+            bool(is_refused(budgets)) == (size > 1000 + 1e-6 or cpu_s > 5 + 1e-6)
+            or min(abs(size - 1000), abs(cpu_s - 5)) < 1e-6
+        )
+        budgets.charge("key", size=sent, cpu_s=took)
+        size, cpu_s = size + sent, cpu_s + took
+    for _ in range(2):
+        clock.now += is_refused(budgets)
+    assert not is_refused(budgets)
+
+
+def test_budgets_are_kept_apart_and_only_those_in_use_are_kept() -> None:
+    clock = Clock()
+    budgets = WorkBudgets(10, max_bytes=1000, max_cpu_s=5, monotonic=clock)
+    budgets.charge("loud", cpu_s=20)
+
+    assert is_refused(budgets, "loud") == 30
+    assert not is_refused(budgets, "quiet")
+    assert budgets.is_busy("loud")
+    assert not budgets.is_busy("quiet")
+    clock.now += 60
+    for number in range(20_000):
+        budgets.charge(f"k{number}", size=1)
+        clock.now += 1
+    assert len(budgets._spent) <= 10_001
 
 
 def tried(logins: LoginLimiter, address: str, times: int) -> int:
@@ -138,3 +191,40 @@ def test_nothing_begins_after_the_end() -> None:
         asyncio.run(pool.run(lambda: True))
 
     assert not pool.is_full
+
+
+def test_keys_take_turns() -> None:
+    pool = WorkerPool("test", threads=1, max_jobs=20)
+    order: list[str] = []
+    go_on = threading.Event()
+
+    async def fill() -> None:
+        jobs: list[asyncio.Task[Any]] = [asyncio.create_task(pool.run_for("loud", go_on.wait, 60))]
+        jobs += [asyncio.create_task(pool.run_for("loud", order.append, "loud")) for _ in range(3)]
+        jobs += [asyncio.create_task(pool.run_for("quiet", order.append, "quiet"))]
+        await asyncio.sleep(0.01)
+        go_on.set()
+        await asyncio.gather(*jobs)
+
+    asyncio.run(fill())
+    pool.close()
+
+    assert order == ["loud", "quiet", "loud", "loud"]
+
+
+def test_one_key_never_has_all_threads_nor_most_of_the_jobs() -> None:
+    pool = WorkerPool("test", threads=2, max_jobs=8)
+    go_on = threading.Event()
+
+    async def fill() -> None:
+        held = [asyncio.create_task(pool.run_for("loud", go_on.wait, 60)) for _ in range(4)]
+        await asyncio.sleep(0.01)
+        with pytest.raises(ProblemError, match="overloaded"):
+            await pool.run_for("loud", lambda: True)
+        assert await pool.run_for("quiet", lambda: True)
+        go_on.set()
+        await asyncio.gather(*held)
+
+    asyncio.run(fill())
+    pool.close()
+    assert (pool._jobs, pool._counts, pool._busy) == (0, {}, {})

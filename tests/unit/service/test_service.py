@@ -1,14 +1,15 @@
 import asyncio
 import threading
+from contextlib import ExitStack
 
 import pytest
-from support.gates import Ticking, gate_over
+from support.gates import Ticking, gate_over, refund
 from support.service_app import add_key, open_service
 
 from demur.gate.rate import LocalLimiter
 from demur.service.authentication import LOCAL, Principal, Role
 from demur.service.problem import ProblemError
-from demur.service.service import _MAX_WAITING, Service, limit_log_scan
+from demur.service.service import _MAX_LOGS, _MAX_WAITING, Service
 from demur.service.settings import ServiceSettings
 from demur.store.backend import StorageError
 from demur.store.opening import open_store
@@ -139,8 +140,9 @@ def test_each_kind_of_work_has_threads_of_its_own() -> None:
         service = call.service
 
         async def flood() -> list[bool]:
-            held = [asyncio.create_task(service.run_page(go_on.wait, 10)) for _ in range(20)]
-            held += [asyncio.create_task(service.run_log_scan(go_on.wait, 10)) for _ in range(4)]
+            pages, lane = service.page_pool, service.lane
+            held = [asyncio.create_task(pages.run(go_on.wait, 10)) for _ in range(20)]
+            held += [asyncio.create_task(lane.run("k", go_on.wait, 10)) for _ in range(4)]
             await asyncio.sleep(0.05)
             try:
                 async with asyncio.timeout(5):
@@ -155,52 +157,41 @@ def test_each_kind_of_work_has_threads_of_its_own() -> None:
         assert call.run(flood()) == [True, True]
 
 
-def test_a_log_that_nobody_waits_for_any_more_keeps_its_place_until_its_thread_ends() -> None:
-    go_on = threading.Event()
-    with open_service() as call:
-        service = call.service
-
-        async def given_up() -> None:
-            waiting = [
-                asyncio.create_task(asyncio.wait_for(service.run_log_scan(go_on.wait, 10), 0.05))
-                for _ in range(2)
-            ]
-            await asyncio.gather(*waiting, return_exceptions=True)
-            more = [asyncio.create_task(service.run_log_scan(lambda: True)) for _ in range(2)]
-            await asyncio.sleep(0.01)
-            with pytest.raises(ProblemError, match="overloaded"), service.reserve_log_slot():
-                pass
-            with pytest.raises(ProblemError, match="overloaded"):
-                await service.run_log_scan(lambda: True)
-            go_on.set()
-            assert await asyncio.gather(*more) == [True, True]
-            with service.reserve_log_slot():
-                assert await service.run_log_scan(lambda: True)
-
-        call.run(given_up())
+def test_no_more_logs_than_fit_are_read_at_once() -> None:
+    with open_service() as call, ExitStack() as open_logs:
+        for _ in range(_MAX_LOGS):
+            open_logs.enter_context(call.service.reserve_log_slot())
+        with pytest.raises(ProblemError, match="overloaded"), call.service.reserve_log_slot():
+            pass
+        open_logs.close()
+        with call.service.reserve_log_slot():
+            pass
 
 
-def test_a_log_is_read_up_to_its_size() -> None:
-    with open_service(ServiceSettings(largest_log=10)) as call:
-        progress = limit_log_scan(call.service)
-        progress(160)
-        with pytest.raises(ProblemError) as caught:
-            progress(1)
+def test_a_spent_budget_is_a_429_that_names_it() -> None:
+    with open_service(ServiceSettings(budget_bytes=1000, budget_cpu_s=0.5)) as call:
+        key, other = (add_key(call.store, "acme", seed=seed) for seed in "ab")
+        big = {"request": {"action": {"type": "x"}, "evidence": {"text": "a" * 2000}}}
 
-    assert caught.value.status == 413
+        assert call("POST", "/v1/decide", big, key=key).status_code == 200
+        refused = call("POST", "/v1/decide", {"request": refund(20)}, key=key)
 
-
-def test_a_log_scan_that_takes_too_long_times_out() -> None:
-    with open_service(ServiceSettings(timeout_s=1e-9)) as call:
-        progress = limit_log_scan(call.service)
-        with pytest.raises(TimeoutError):
-            progress(1)
+        assert refused.status_code == 429
+        assert refused.json()["where"] == "budget_bytes"
+        assert int(refused.headers["retry-after"]) >= 1
+        assert call("POST", "/v1/decide", {"request": refund(20)}, key=other).status_code == 200
 
 
-def test_no_log_is_read_after_the_end() -> None:
-    with open_service() as call:
-        progress = limit_log_scan(call.service)
-        progress(1)
-        call.service.close()
-        with pytest.raises(TimeoutError):
-            progress(1)
+def test_processor_time_of_threads_and_of_the_loop_is_charged() -> None:
+    with open_service(ServiceSettings(budget_cpu_s=1e-6)) as call:
+        for path, body in (
+            ("/v1/stats", None),
+            ("/v1/decide", {"request": refund(20)}),
+            ("/v1/detect", {"response": "no " * 4000}),
+            ("/v1/guard/input", {"event": "no " * 4000}),
+        ):
+            key = add_key(call.store, "acme", seed=path)
+            method = "GET" if body is None else "POST"
+            assert call(method, path, body, key=key).status_code == 200
+            refused = call(method, path, body, key=key)
+            assert (refused.status_code, refused.json()["where"]) == (429, "budget_cpu_s")

@@ -53,7 +53,8 @@ def render_on_thread(view: PageView) -> Callable[[ApiCall], Awaitable[ApiAnswer]
     """Return a handler that renders a view on a thread, for the chosen tenant."""
 
     async def handler(call: ApiCall) -> ApiAnswer:
-        answer = await call.service.run_page(view, apply_tenant_choice(call))
+        pool = call.service.page_pool
+        answer = await pool.run_for(call.caller.name, view, apply_tenant_choice(call))
         if call.caller.tenant is None and "tenant" in call.query:
             # A tenant in the query becomes the choice for the following pages.
             chosen = tenant_cookie(call, call.query["tenant"])

@@ -1,19 +1,14 @@
 """The triage page: count the refusals in an uploaded log, and keep nothing."""
 
-import io
 from collections import defaultdict
-from collections.abc import Callable
-from datetime import datetime
-from typing import cast
 
 import msgspec
 
 from demur.codes.registry import Registry
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.frame import parse_uploaded_file, render_on_thread, render_page
-from demur.service.service import limit_log_scan
+from demur.service.routes.monitoring import scan_sent_log
 from demur.triage.counts import CANONICAL, LEGACY, QUOTED, UNKNOWN, RefusalCounts, TriageOptions
-from demur.triage.scan import scan_stream
 
 _MAX_CODES = 200
 
@@ -44,20 +39,8 @@ class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def count_uploaded_log(
-    name: str,
-    content: bytes,
-    now: datetime,
-    registry: Registry,
-    progress: Callable[[int], None] | None = None,
-) -> LogCounts:
-    """Return the refusals in a log: text or JSON lines, compressed or not.
-
-    `progress` is called with the number of bytes read, and may raise to stop.
-    """
-    options = TriageOptions(now=now, samples=1, registry=registry)
-    raw = cast("io.RawIOBase", io.BytesIO(content))
-    counts = scan_stream(raw, name, options, progress=progress)
+def summarize_log(name: str, counts: RefusalCounts, registry: Registry) -> LogCounts:
+    """Return the refusals in a log as the page shows them."""
     notes = [f"Read as far as it goes: {one.reason}" for one in counts.unread]
     if unknown := counts.count_kinds(UNKNOWN):
         notes.insert(0, f"Not in this number: {unknown} of codes that no registry knows")
@@ -100,13 +83,12 @@ def triage_page(call: ApiCall) -> ApiAnswer:
 
 async def triage_upload(call: ApiCall) -> ApiAnswer:
     """Count the refusals in a log, and return the page with them."""
-    service, progress = call.service, limit_log_scan(call.service)
 
-    def count_upload() -> LogCounts:
-        name, content = parse_uploaded_file(call.body, call.headers.get("content-type", ""))
-        return count_uploaded_log(name, content, service.clock(), service.gate.registry, progress)
+    def read() -> tuple[str, bytes]:
+        return parse_uploaded_file(call.body, call.headers.get("content-type", ""))
 
-    counts = await service.run_log_scan(count_upload)
+    options = TriageOptions(now=call.service.clock(), samples=1)
+    counts = summarize_log(*await scan_sent_log(call, read, options), call.service.gate.registry)
     return await render_on_thread(lambda call: _render_triage(call, counts))(call)
 
 

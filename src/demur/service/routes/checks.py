@@ -3,6 +3,7 @@
 `POST /v1/guard/tool_call` finds what the enforcer finds: the commands of a call are guarded too.
 """
 
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -10,31 +11,31 @@ import msgspec
 from msgspec.structs import replace
 
 from demur.codes.vocabulary import Surface
-from demur.detect.detector import RefusalDetection, detect_refusal
+from demur.detect.detector import RefusalDetection
 from demur.enforce.opening import build_enforcer
+from demur.gate.guard_run import GuardResult
 from demur.guards.builtin import BUILTIN, RULE_FIELDS
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
-from demur.providers.normalization import normalize
 from demur.service.authentication import Role
-from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
+from demur.service.calls import (
+    MAX_INLINE_BYTES,
+    MAX_INLINE_COMMAND_BYTES,
+    ApiAnswer,
+    ApiCall,
+    RouteTable,
+    json_answer,
+)
+from demur.service.heavy_work import EMPTY_EVENTS, detect_in_text, normalize_value
 from demur.service.problem import invalid_call
 from demur.service.service import Service
 
-# Checking a text of this length takes about as long as handing it to a thread.
-_MAX_INLINE_BYTES = 2 << 10
 # These need files or shared counts, which do not come over HTTP.
 _UNSERVED_SURFACES = {Surface.SKILL, Surface.RATE}
 SERVED_SURFACES: tuple[str, ...] = tuple(
     str(one.surface) for one in BUILTIN if one.surface not in _UNSERVED_SURFACES
 )
 _warming_lock = Lock()
-# The smallest event of surfaces whose event is not a text.
-_EMPTY_EVENTS: dict[str, dict[str, Any]] = {
-    Surface.TOOL_CALL: {"name": "none"},
-    Surface.TOOL_LOOP: {"calls": []},
-    Surface.COMPACTION: {"before": [], "after": []},
-}
 
 
 CHECK_ROUTES = RouteTable()
@@ -70,15 +71,13 @@ async def run_guards(call: ApiCall) -> ApiAnswer:
     if surface not in SERVED_SURFACES:
         problem = f"no guard for surface `{surface[:40]}` is served"
         raise invalid_call(404, problem, help=f"one of {', '.join(SERVED_SURFACES)}")
-    body = call.decode_body(GuardInput)
-    for name in set(RULE_FIELDS) & set(body.config or ()):
-        raise invalid_call(422, "rules cannot be sent with a call", f"config.{name}")
     await warm_surfaces(call.service, surface)
-    if body.config is None and len(call.body) <= _MAX_INLINE_BYTES:
-        findings = _run_guards(call, surface, body)
-    else:
-        findings = await call.service.run_blocking(_run_guards, call, surface, body)
-    return json_answer(Findings(surface=surface, findings=tuple(findings)))
+    runs_commands = surface in {Surface.CODE_EXECUTION, Surface.TOOL_CALL}
+    if call.is_heavy(MAX_INLINE_COMMAND_BYTES if runs_commands else MAX_INLINE_BYTES):
+        return await call.run_heavy(_run_guards, call._replace(in_lane=True), surface)
+    if b'"config"' in call.body:
+        return await call.run_blocking(_run_guards, call, surface)
+    return _run_guards(call, surface)
 
 
 def warm_guards(service: Service) -> None:
@@ -92,7 +91,7 @@ def warm_guards(service: Service) -> None:
 def warm_surface(service: Service, surface: str) -> None:
     """Have the guards of a surface compile their rules; under a lock, because that is slow."""
     with _warming_lock:
-        service.enforcer.pipeline.run(surface, _EMPTY_EVENTS.get(surface, ""))
+        service.enforcer.pipeline.run(surface, EMPTY_EVENTS.get(surface, ""))
     service.warm_surfaces.add(surface)
 
 
@@ -103,16 +102,29 @@ async def warm_surfaces(service: Service, *surfaces: str) -> None:
             await service.run_blocking(warm_surface, service, surface)
 
 
-def _run_guards(call: ApiCall, surface: str, body: GuardInput) -> list[Finding]:
-    service = call.service
-    enforcer = service.enforcer
+def _run_guards(call: ApiCall, surface: str) -> ApiAnswer:
+    service, body = call.service, call.decode_body(GuardInput)
+    for name in set(RULE_FIELDS) & set(body.config or ()):
+        raise invalid_call(422, "rules cannot be sent with a call", f"config.{name}")
+    enforcer = service.heavy_enforcer if call.in_lane else service.enforcer
     if body.config:
         settings = replace(service.guards.with_fields(surface, body.config), limits=())
         surfaces = {Surface(surface), Surface.CODE_EXECUTION}
         enforcer = build_enforcer(
             service.gate, settings, surfaces=sorted(surfaces), monitor=service.metrics
         )
-    return enforcer.run_guards(surface, body.event)
+        if call.in_lane:
+            runner = partial(_run_configured, service, surface, body.config)
+            enforcer.pipeline = enforcer.pipeline.with_runner(runner)
+    findings = enforcer.run_guards(surface, body.event)
+    return json_answer(Findings(surface=surface, findings=tuple(findings)))
+
+
+def _run_configured(
+    service: Service, configured: str, config: dict[str, Any], surface: str, event: Any
+) -> GuardResult:
+    """Run a guard in the lane; the guard of one surface has settings of its own."""
+    return service.lane.run_guard(surface, event, config if surface == configured else None)
 
 
 class Normalized(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,13 +146,14 @@ class Normalized(msgspec.Struct, frozen=True, kw_only=True):
 )
 async def normalize_response(call: ApiCall) -> ApiAnswer:
     """Read the refusal out of a provider's response or error."""
+    if call.is_heavy(MAX_INLINE_BYTES):
+        return await call.run_heavy(_normalize_body, call)
+    return _normalize_body(call)
+
+
+def _normalize_body(call: ApiCall) -> ApiAnswer:
     response = call.decode_body(object)
-    registry = call.service.gate.registry
-    if len(call.body) <= _MAX_INLINE_BYTES:
-        refusal = normalize(response, registry=registry)
-    else:
-        refusal = await call.service.run_blocking(normalize, response, registry=registry)
-    return json_answer(Normalized(refusal=refusal))
+    return json_answer(Normalized(refusal=call.service.lane.call(normalize_value, response)))
 
 
 class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -161,4 +174,4 @@ class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def detect_prose(call: ApiCall) -> RefusalDetection:
     """Detect whether an answer in plain prose refuses."""
     body = call.decode_body(Detect)
-    return detect_refusal(body.response, body.prompt)
+    return call.service.lane.call(detect_in_text, body.response, body.prompt)

@@ -8,13 +8,13 @@ import msgspec
 from demur.codes.entry import Entry
 from demur.codes.refusal_line import (
     REFUSAL_PREFIX,
-    find_refusals,
     format_refusal,
     parse_refusal,
 )
 from demur.errors import UnknownCodeError
 from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
+from demur.service.heavy_work import find_in_text
 from demur.service.problem import invalid_call
 
 _CODE = {"type": "object", "required": ["code", "title", "description"]}
@@ -116,7 +116,7 @@ def parse_text(call: ApiCall) -> ParsedText:
             end=one.end,
             legacy=one.legacy,
         )
-        for one in find_refusals(text, registry=registry)
+        for one in call.service.lane.call(find_in_text, text)
     )
     whole = parse_refusal(text, registry=registry)
     refusal = whole and ParsedLine(

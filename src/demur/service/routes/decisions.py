@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from demur.audit.diff import Unreplayable
-from demur.audit.pack import write_pack
+from demur.audit.pack import Pack, write_pack
 from demur.audit.replay import replay_pack
 from demur.audit.report import export_pack, report_decision, summarize_grants
 from demur.codes.reason_code import ReasonCode
@@ -24,7 +24,7 @@ from demur.service.calls import (
     RouteTable,
     number_parameter,
 )
-from demur.service.problem import ProblemError, invalid_call
+from demur.service.problem import ProblemError, forbidden, invalid_call
 from demur.service.record_search import find_newest, record_view, require_record
 from demur.source.item import did_you_mean
 from demur.store.backend import RecordFilter
@@ -209,9 +209,19 @@ async def export_decision(call: ApiCall) -> ApiAnswer:
 
     def write_stored() -> ApiAnswer:
         record = require_record(call)
-        content = write_pack(export_pack(call.service.store, record))
+        pack = export_pack(call.service.store, record)
+        _require_no_signatures(call, pack)
+        content = write_pack(pack)
         name = f'attachment; filename="{record.decision_id}.zip"'
         headers = {"content-disposition": name}
         return ApiAnswer(content, media_type="application/zip", headers=headers)
 
-    return await call.service.run_blocking(write_stored)
+    return await call.run_blocking(write_stored)
+
+
+def _require_no_signatures(call: ApiCall, pack: Pack) -> None:
+    """Leave packs of earlier versions, whose records hold signatures of grants, to admins."""
+    parts = (record.personal for record in (pack.record, pack.earlier) if record is not None)
+    grants = (grant for personal in parts if personal is not None for grant in personal.grants)
+    if any(grant.signature for grant in grants) and not call.caller.has_role(Role.ADMIN):
+        raise forbidden("the record holds the signature of a grant, so only an admin may export it")

@@ -1,11 +1,9 @@
 """Counts and state over HTTP: statistics, triage of a log, metrics, health."""
 
-import io
 import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, cast
 
 import msgspec
 
@@ -21,12 +19,11 @@ from demur.service.calls import (
     json_answer,
     number_parameter,
 )
+from demur.service.heavy_work import LogTooLargeError, scan_log
 from demur.service.problem import ProblemError, invalid_call
-from demur.service.service import limit_log_scan
 from demur.store.rows import Tallies, hours_back
-from demur.triage.counts import FORMATS, TriageOptions
+from demur.triage.counts import FORMATS, RefusalCounts, TriageOptions
 from demur.triage.report import GROUPINGS, counts_json
-from demur.triage.scan import scan_stream
 from demur.version import __version__
 
 MONITORING_ROUTES = RouteTable()
@@ -145,19 +142,33 @@ async def triage_log(call: ApiCall) -> ApiAnswer:
         timed=by in {"hour", "day"},
         now=call.service.clock(),
         samples=call.read_number("samples", 1, maximum=_MAX_SAMPLES),
-        registry=call.service.gate.registry,
     )
-    progress = limit_log_scan(call.service)
-    return json_answer(await call.service.run_log_scan(count_log, call, by, top, options, progress))
+    _, counts = await scan_sent_log(call, lambda: ("upload", call.body), options)
+    return json_answer(counts_json(counts, [by], call.service.gate.registry, top=top))
 
 
-def count_log(
-    call: ApiCall, by: str, top: int, options: TriageOptions, progress: Callable[[int], None]
-) -> dict[str, Any]:
-    """Return the counts of the log in the body. May take long; `progress` may stop it."""
-    source = cast("io.RawIOBase", io.BytesIO(call.body))
-    counts = scan_stream(source, "upload", options, progress=progress)
-    return counts_json(counts, [by], call.service.gate.registry, top=top)
+# Logs compress to about a tenth. One that expands far more is a decompression bomb.
+_MAX_EXPANSION = 16
+
+
+async def scan_sent_log(
+    call: ApiCall, read: Callable[[], tuple[str, bytes]], options: TriageOptions
+) -> tuple[str, RefusalCounts]:
+    """Return the name and the counts of a log that a caller sent, and that `read` returns.
+
+    Raises:
+        ProblemError: It is too large when unpacked.
+    """
+    service, max_bytes = call.service, call.service.settings.largest_log * _MAX_EXPANSION
+
+    def scan() -> tuple[str, RefusalCounts]:
+        name, content = read()
+        return name, service.lane.call(scan_log, content, name, options, max_bytes)
+
+    try:
+        return await call.run_heavy(scan)
+    except LogTooLargeError as error:
+        raise invalid_call(413, error.problem, help=error.help) from error
 
 
 @MONITORING_ROUTES.add(

@@ -7,10 +7,19 @@ from support.dashboard_site import HTML, Page, Site
 from support.gates import CORE, NOON
 
 from demur.codes.registry import Registry
-from demur.service.dashboard.triage import count_uploaded_log
+from demur.gate.guard_settings import GuardSettings
+from demur.gate.pipeline import GuardPipeline
+from demur.service.dashboard.triage import LogCounts, summarize_log
+from demur.service.heavy_work import WorkContext, scan_log
 from demur.triage.counts import TriageOptions
 from demur.triage.report import counts_json
 from demur.triage.scan import scan_lines
+
+
+def counted(name: str, content: bytes, registry: Registry = CORE) -> LogCounts:
+    context = WorkContext(GuardSettings(), registry, GuardPipeline([]))
+    counts = scan_log(context, content, name, TriageOptions(now=NOON, samples=1), 1 << 20)
+    return summarize_log(name, counts, registry)
 
 
 def sent(site: Site, content: bytes, name: str = "a.log") -> Page:
@@ -57,7 +66,7 @@ LOG = (
 
 @pytest.mark.parametrize("content", [LOG, gzip.compress(LOG)])
 def test_codes_are_counted_by_form(content: bytes) -> None:
-    counts = count_uploaded_log("a.log", content, NOON, CORE)
+    counts = counted("a.log", content)
     first, old, unknown = counts.codes
 
     assert counts.total == 4
@@ -73,22 +82,22 @@ def test_the_page_and_the_programs_tell_the_same_total() -> None:
     options = TriageOptions(registry=CORE)
     told = counts_json(scan_lines(LOG, options), ["code"], CORE)
 
-    assert count_uploaded_log("a.log", LOG, NOON, CORE).total == told["total"]
+    assert counted("a.log", LOG).total == told["total"]
 
 
 def test_codes_of_the_registry_at_hand_are_known(tmp_path: Path, acme_text: Any) -> None:
     path = tmp_path / "acme.json"
     path.write_text(acme_text({"code": "acme.com/LATE"}))
     line = b"REFUSED: acme.com/LATE: x\n"
-    [late] = count_uploaded_log("a.log", line, NOON, Registry.load(path)).codes
+    [late] = counted("a.log", line, Registry.load(path)).codes
 
     assert (late.known, late.canonical, late.percent) == (True, 1, 100)
-    assert count_uploaded_log("a.log", line, NOON, CORE).total == 0
+    assert counted("a.log", line).total == 0
 
 
 def test_a_quoted_refusal_is_separate_and_not_counted() -> None:
     line = b'{"message": "prompt: say REFUSED: RCE_RISK: now"}\n' * 2
-    counts = count_uploaded_log("", line, NOON, CORE)
+    counts = counted("", line)
 
     assert counts.name == "a log without a name"
     assert counts.total == 0
@@ -96,18 +105,6 @@ def test_a_quoted_refusal_is_separate_and_not_counted() -> None:
 
 
 def test_a_damaged_log_is_read_as_far_as_it_goes() -> None:
-    counts = count_uploaded_log("a.gz", gzip.compress(LOG)[:-12], NOON, CORE)
+    counts = counted("a.gz", gzip.compress(LOG)[:-12])
 
     assert any("Read as far as it goes" in note for note in counts.notes)
-
-
-def test_a_progress_callback_can_stop_the_count() -> None:
-    heard: list[int] = []
-    count_uploaded_log("a.log", LOG, NOON, CORE, heard.append)
-
-    def stop(_: int) -> None:
-        raise TimeoutError
-
-    assert sum(heard) == len(LOG)
-    with pytest.raises(TimeoutError):
-        count_uploaded_log("a.gz", gzip.compress(LOG), NOON, CORE, stop)

@@ -139,7 +139,7 @@ def test_policy_decides_with_grants_constraints_and_a_request_of_its_own() -> No
 
 
 def repeat(call: Caller, key: str, *, count: int, run: str | None, **more: Any) -> list[bool]:
-    body = {"name": "poll", "arguments": {"id": 1}, "run": run, **more}
+    body = {"name": "charge", "arguments": {"id": 1}, "run": run, **more}
     return [enforce(call, "tool_call", body, key=key)["allowed"] for _ in range(count)]
 
 
@@ -180,7 +180,7 @@ def test_a_loop_ends_with_a_new_prompt() -> None:
 def test_settings_of_guards_hold_over_http() -> None:
     guards = GuardSettings(
         shadow=("IRRECOVERABLE_DESTRUCTION",),
-        tools={"run_sql": ToolSettings(command="statement"), "poll": ToolSettings(loops=False)},
+        tools={"run_sql": ToolSettings(command="statement"), "charge": ToolSettings(loops=False)},
         locale="de-DE",
     )
     with open_desk(guards=guards) as call:

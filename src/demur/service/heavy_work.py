@@ -1,0 +1,123 @@
+"""The heavy work of the service: pure functions that a process of their own can run.
+
+Large texts keep a processor busy for a while, and a busy thread would hold up the event loop. So
+these functions run in a `WorkProcess`. Each takes the context of its process, and arguments that
+can be sent there. A service without such processes calls them on a thread.
+"""
+
+import io
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+from msgspec.structs import replace
+
+from demur.codes.loading import default_registry
+from demur.codes.refusal_line import FoundRefusal, find_refusals
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
+from demur.detect.detector import RefusalDetection, detect_refusal
+from demur.enforce.enforcer import AGENT_SURFACES
+from demur.errors import DemurError
+from demur.gate.guard_pipeline import build_pipeline
+from demur.gate.guard_run import GuardResult
+from demur.gate.guard_settings import GuardSettings
+from demur.gate.pipeline import GuardPipeline
+from demur.guards.builtin import parse_event
+from demur.model.refusal import Refusal
+from demur.providers.normalization import normalize
+from demur.triage.counts import RefusalCounts, TriageOptions
+from demur.triage.scan import scan_stream
+
+# The smallest event of surfaces whose event is not a text.
+EMPTY_EVENTS: dict[str, dict[str, Any]] = {
+    Surface.TOOL_CALL: {"name": "none"},
+    Surface.TOOL_LOOP: {"calls": []},
+    Surface.COMPACTION: {"before": [], "after": []},
+}
+
+
+class WorkSetup(NamedTuple):
+    """What a process needs to know to work as the service would."""
+
+    guards: GuardSettings
+    registries: tuple[str, ...] = ()
+
+
+class WorkContext(NamedTuple):
+    """The parts of one process that heavy work needs."""
+
+    guards: GuardSettings
+    registry: Registry
+    pipeline: GuardPipeline
+    # Whether to give up; a process is interrupted instead.
+    is_stopped: Callable[[], bool] = bool
+
+
+def build_context(setup: WorkSetup) -> WorkContext:
+    """Return the context of a process. Rates are counted by the service, never here."""
+    guards, registry = replace(setup.guards, limits=()), default_registry(*setup.registries)
+    return WorkContext(guards, registry, build_pipeline(guards, *AGENT_SURFACES, registry=registry))
+
+
+def warm_guard(context: WorkContext, surface: str) -> None:
+    """Have a guard compile its rules, so that the first event does not wait for it."""
+    check_event(context, surface, parse_event(surface, EMPTY_EVENTS.get(surface, "")))
+
+
+def check_event(
+    context: WorkContext, surface: str, event: Any, fields: dict[str, Any] | None = None
+) -> GuardResult:
+    """Run the built-in guard of a surface on an event; `fields` are further settings of it."""
+    if not fields:
+        return context.pipeline.run_builtin(surface, event)
+    settings = context.guards.with_fields(surface, fields)
+    pipeline = build_pipeline(settings, surface, registry=context.registry)
+    return pipeline.run_builtin(surface, event)
+
+
+def detect_in_text(
+    context: WorkContext,  # noqa: ARG001 - as all of these functions
+    response: str,
+    prompt: str | None,
+) -> RefusalDetection:
+    """Detect whether an answer in plain prose refuses."""
+    return detect_refusal(response, prompt)
+
+
+def normalize_value(context: WorkContext, response: Any) -> Refusal | None:
+    """Read the refusal out of a provider's response."""
+    return normalize(response, registry=context.registry)
+
+
+def find_in_text(context: WorkContext, text: str) -> list[FoundRefusal]:
+    """Return the refusals in a text."""
+    return list(find_refusals(text, registry=context.registry))
+
+
+class LogTooLargeError(DemurError, ValueError):
+    """A log is too large when unpacked."""
+
+
+def scan_log(
+    context: WorkContext, content: bytes, name: str, options: TriageOptions, max_bytes: int
+) -> RefusalCounts:
+    """Return the counts of a log.
+
+    Raises:
+        LogTooLargeError: It holds more than `max_bytes` when unpacked.
+    """
+    left = [max_bytes]
+
+    def check_progress(read: int) -> None:
+        left[0] -= read
+        if left[0] < 0:
+            raise LogTooLargeError(
+                f"the unpacked log must not exceed {max_bytes} bytes",
+                help="use `demur triage` for larger logs",
+            )
+        if context.is_stopped():
+            raise TimeoutError
+
+    source = cast("io.RawIOBase", io.BytesIO(content))
+    known = options._replace(registry=context.registry)
+    return scan_stream(source, name, known, progress=check_progress)
