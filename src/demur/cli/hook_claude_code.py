@@ -55,8 +55,8 @@ def configure_hook_claude_code(add: "Arguments") -> None:
     """Add the command's arguments."""
     add(
         "--config FILE",
-        "the settings file; default: DEMUR_CONFIG, or else guards decide without a policy. "
-        "A demur.toml in the project is not used, because the agent could write it",
+        "the settings file; default: guards decide without a policy. DEMUR_CONFIG and a demur.toml "
+        "in the project are not used, because the agent could set them",
         type=Path,
     )
     add("--state DIR", "the folder for histories and records", type=Path)
@@ -160,11 +160,10 @@ class _HookPaths(NamedTuple):
 
 
 def _resolve_paths(args: Namespace) -> _HookPaths:
-    named = args.config or os.environ.get("DEMUR_CONFIG")
     state_home = os.environ.get("XDG_STATE_HOME")
     base = Path(state_home) if state_home else Path.home() / ".local" / "state"
     return _HookPaths(
-        Path(named).absolute() if named else None,
+        Path(args.config).absolute() if args.config else None,
         Path(args.state or base / "demur" / "claude-code").absolute(),
         os.environ.get("CLAUDE_PROJECT_DIR", ""),
     )
@@ -207,7 +206,7 @@ def _await_daemon(args: Namespace, where: _HookPaths) -> bool:
 
 def _daemon_command(args: Namespace, where: _HookPaths) -> list[str]:
     """Return the command line of the daemon with the same configuration."""
-    words = [sys.executable, "-P", "-m", "demur", "hook", "claude-code", "--serve"]
+    words = [sys.executable, "-I", "-m", "demur", "hook", "claude-code", "--serve"]
     words += ["--state", str(where.state), f"--budget={args.budget}"]
     words += [] if where.config is None else ["--config", str(where.config)]
     words += [] if args.tenant is None else ["--tenant", args.tenant]

@@ -2,15 +2,18 @@
 
 import difflib
 import os
-import shutil
+import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from demur.cli.main import Arguments
 from demur.cli.terminal import Paint
+from demur.enforce.opening import own_paths
 from demur.errors import InputError
 from demur.integrations.claude_code.settings import (
+    SHARED_PREFIX,
     add_hooks,
     dump_settings,
     parse_settings,
@@ -32,7 +35,8 @@ def configure_hook_install(add: Arguments) -> None:
     where = add.either()
     where("--settings PATH", "the settings file to change", type=Path)
     where("--user", "for all your projects: ~/.claude/settings.json")
-    where("--project", "for this folder, the default: .claude/settings.json")
+    where("--local", "for you in this folder, the default: .claude/settings.local.json")
+    where("--project", "for everybody who works on this folder: .claude/settings.json")
     add("--remove", "remove demur's hooks, and nothing else")
     add("--yes", "do not ask before changing the file")
     add("--config FILE", "the demur settings for the hooks", type=Path)
@@ -70,7 +74,24 @@ def run_hook_install(args: Namespace) -> int:
             return _DECLINED
     copy = replace_settings_file(file, text)
     print(f"changed {file.path}" + ("" if copy is None else f"; the backup is {copy}"))
+    if not args.remove:
+        own = [args.config, *args.pin, file.path]
+        for note in describe_writable_files(path for path in own if path is not None):
+            print(f"note: {note}", file=sys.stderr)
     return 0
+
+
+def describe_writable_files(files: Iterable[Path]) -> Iterator[str]:
+    """Yield a note if an agent with the rights of this user could replace demur or its settings."""
+    paths = dict.fromkeys([*map(Path, own_paths()), *files])
+    writable = [path for path in paths if path.exists() and os.access(path, os.W_OK)]
+    if writable:
+        shown = ", ".join(str(path) for path in writable[:3])
+        more = f" and {len(writable) - 3} more" if len(writable) > 3 else ""
+        yield (
+            f"an agent that runs as you can write {shown}{more}; demur holds such calls, but not a "
+            "program that the agent wrote: install demur and its settings as another user"
+        )
 
 
 def _settings_path(args: Namespace) -> Path:
@@ -79,12 +100,12 @@ def _settings_path(args: Namespace) -> Path:
     if args.user:
         home = os.environ.get("CLAUDE_CONFIG_DIR")
         return (Path(home) if home else Path.home() / ".claude") / "settings.json"
-    return Path(".claude") / "settings.json"
+    return Path(".claude") / ("settings.json" if args.project else "settings.local.json")
 
 
 def _hook_command(args: Namespace) -> list[str]:
     """Return the command line of the hooks."""
-    words = [*_demur_command(), "hook", "claude-code"]
+    words = [*_demur_command(args), "hook", "claude-code"]
     if args.config is not None:
         words += ["--config", _portable_path(args, args.config)]
     for pin in args.pin:
@@ -93,20 +114,32 @@ def _hook_command(args: Namespace) -> list[str]:
     return words + ["--warm"] * (not args.no_warm)
 
 
-def _demur_command() -> list[str]:
-    """Return the command that starts demur: by name, or else by this interpreter."""
-    if shutil.which("demur") is not None:
-        return ["demur"]
-    # `-P`: never import from the folder of the project.
-    return [sys.executable, "-P", "-m", "demur"]
+def _demur_command(args: Namespace) -> list[str]:
+    """Return the command that starts demur: by name in a shared file, or else this interpreter.
+
+    Raises:
+        InputError: The interpreter finds demur only through the environment.
+    """
+    if args.project:
+        return [*SHARED_PREFIX, "demur"]
+    # `-I`: the environment and the folder of a project decide nothing about what is imported.
+    command = [sys.executable, "-I", "-m", "demur"]
+    try:
+        ran = subprocess.run([*command, "--version"], capture_output=True, check=False)  # noqa: S603 - this interpreter
+    except OSError as error:
+        raise InputError("cannot start this interpreter", where=sys.executable) from error
+    if ran.returncode:
+        problem = "this interpreter finds demur only through PYTHONPATH or the user's packages"
+        help_text = "install demur into a virtual environment, and install the hook from there"
+        raise InputError(problem, where=sys.executable, help=help_text)
+    return command
 
 
 def _portable_path(args: Namespace, path: Path) -> str:
-    """Return an absolute path, or one relative to the project in a project's own settings."""
+    """Return an absolute path, or one relative to the project in settings that a team shares."""
     if not path.is_file():
         raise InputError("the file does not exist", where=str(path))
     whole = path.resolve()
-    own = args.settings is None and not args.user
-    if own and whole.is_relative_to(Path.cwd().resolve()):
+    if args.project and whole.is_relative_to(Path.cwd().resolve()):
         return f"$CLAUDE_PROJECT_DIR/{whole.relative_to(Path.cwd().resolve()).as_posix()}"
     return str(whole)

@@ -296,7 +296,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = cast("int", args.run(args))
         # Flush here, so that a closed pipe raises while the handlers below can still catch it.
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except DemurError as error:
         return _report_error(error)
     except KeyboardInterrupt:
@@ -341,5 +342,7 @@ def _report_error(error: DemurError) -> int:
 def run() -> NoReturn:
     """Run the command line of this process and exit with its status."""
     # A console that cannot encode a character shows its escape instead of raising.
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
+    # Without standard output (`>&-`) there is none; a hook then blocks by its status.
+    if sys.stdout is not None:
+        cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
     sys.exit(main())

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from demur.cli.main import Arguments, UsageError
 from demur.cli.options import write_file
 from demur.cli.terminal import Paint, format_table
+from demur.enforce.opening import list_own_files, resolve_links
 from demur.errors import InputError, one_line
 from demur.gate.config import CONFIG_NAME, load_config, open_gate
 from demur.gate.gate import Gate
@@ -151,6 +152,12 @@ def add_listen_options(add: Arguments) -> None:
         default=MAX_SESSIONS,
     )
     add(
+        "--max-client-sessions N",
+        "maximum number of concurrent sessions of one address, with --listen (default: three "
+        "quarters of --max-sessions)",
+        type=int,
+    )
+    add(
         "--idle SECONDS",
         f"end sessions that are idle for this time, with --listen (default: {IDLE_S:g})",
         default=IDLE_S,
@@ -175,6 +182,8 @@ def parse_listen_address(args: Namespace) -> ListenAddress | None:
             raise InputError(problem, where="--allow-host", help="like `proxy.example`, no port")
     if args.max_sessions < 1:
         raise InputError("must be at least 1", where="--max-sessions")
+    if args.max_client_sessions is not None and args.max_client_sessions < 1:
+        raise InputError("must be at least 1", where="--max-client-sessions")
     if not 0 < args.idle < float("inf"):
         raise InputError("must be above 0 and finite", where="--idle")
     if args.command and shutil.which(args.command[0]) is None:
@@ -218,6 +227,7 @@ def serve_over_http(
                 new_id=lambda: secrets.token_urlsafe(24),
                 notify=note,
                 max_sessions=args.max_sessions,
+                max_client_sessions=args.max_client_sessions,
                 idle_s=args.idle,
             )
             front = McpHttpApp(sessions, hosts=[address.host, *args.allow_host])
@@ -242,8 +252,8 @@ def configure_mcp_proxy(add: Arguments) -> None:
     add.epilog("the status of a server over stdio is its own, or 128 + signal if a signal ended it")
     add(
         "--config FILE",
-        "the settings file; default: `DEMUR_CONFIG`, or else guards decide without a policy. "
-        f"A {CONFIG_NAME} in the working directory is not used: an agent could write it",
+        "the settings file; default: guards decide without a policy. `DEMUR_CONFIG` and a "
+        f"{CONFIG_NAME} in the working directory are not used: an agent could set them",
         type=Path,
     )
     add(
@@ -273,10 +283,11 @@ def run_mcp_proxy(args: Namespace) -> int:
     elif not pins.tools_of(name):
         _note(f"no tools of `{name}` are pinned, so all of them are refused")
     rules = ProxyRules(pins, args.allow, args.deny, loops=not args.no_loops)
-    # Only a named file counts: one in the working directory could be an agent's.
-    named = args.config or os.environ.get("DEMUR_CONFIG")
-    with _open_proxy_gate(Path(named) if named else None) as (gate, guards):
-        judge = make_judge(gate, name, rules, guards)
+    # Only a named file counts: the environment and the working directory could be an agent's.
+    with _open_proxy_gate(args.config) as (gate, guards, own_files):
+        # Only a server on this machine sees the links of this machine.
+        resolve = resolve_links if args.command else None
+        judge = make_judge(gate, name, rules, guards, protected=own_files, resolve_path=resolve)
         guard_for = partial(ConnectionGuard, notify=_note, hard_as_error=args.hard_as_error)
         if place is None:
             return asyncio.run(_serve_stdio(args, guard_for(judge), judge))
@@ -311,18 +322,22 @@ async def _serve_stdio(args: Namespace, guard: ConnectionGuard, judge: ProxyJudg
 
 
 @contextlib.contextmanager
-def _open_proxy_gate(path: Path | None) -> Iterator[tuple[Gate | None, GuardSettings]]:
+def _open_proxy_gate(
+    path: Path | None,
+) -> Iterator[tuple[Gate | None, GuardSettings, tuple[str, ...]]]:
     if path is None:
         _note("no settings: only guards decide, and nothing is stored (see `demur init --agent`)")
         if Path(CONFIG_NAME).exists():
             _note(
                 f"the {CONFIG_NAME} here is not used, because an agent could write it; use --config"
             )
-        yield None, GuardSettings()
+        if os.environ.get("DEMUR_CONFIG"):
+            _note("DEMUR_CONFIG is not used, because an agent could set it; use --config")
+        yield None, GuardSettings(), ()
         return
     config = load_config(path)
     with open_gate(config) as gate:
-        yield gate, config.guards
+        yield gate, config.guards, list_own_files(config, path)
 
 
 def _note(text: str) -> None:

@@ -3,6 +3,7 @@ import contextlib
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from support.command_line import Ran, demur
 
+from demur import version
 from demur.cli import hook_claude_code
 from demur.cli.main import Arguments
 from demur.codes.refusal_line import parse_refusal
@@ -22,7 +24,7 @@ from demur.integrations.claude_code.daemon import serve_daemon
 from demur.integrations.claude_code.daemon_client import hold_daemon_lock, socket_path
 from demur.integrations.claude_code.hook import Hook, read_hook
 
-HOOK = (sys.executable, "-P", "-m", "demur", "hook", "claude-code")
+HOOK = (sys.executable, "-I", "-m", "demur", "hook", "claude-code")
 POLICY = """schema_version: policy.v1
 policy_id: hook
 policy_version: 1.0.0
@@ -340,14 +342,12 @@ def test_the_options_reach_the_answer(state: Path, tmp_path: Path) -> None:
     assert "ask first" in json.loads(pinned.out)["systemMessage"]
 
 
-def test_the_environment_may_name_the_settings_and_the_state(
+def test_the_environment_may_name_the_state_and_not_the_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEMUR_CONFIG", str(tmp_path / "none.toml"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
-    assert code_of(demur("hook", "claude-code", stdin=call())) == "POLICY_INVALID"
-    monkeypatch.delenv("DEMUR_CONFIG")
     assert demur("hook", "claude-code", stdin=call()).out == ""
     assert (tmp_path / "state" / "demur" / "claude-code" / "demur.db").exists()
 
@@ -511,3 +511,61 @@ def wait_for(state: Path) -> list[Path]:
     while not (found := list(state.glob("*.sock"))) and time.monotonic() < end:
         time.sleep(0.05)
     return found
+
+
+def judge_by_process(
+    state: Path, arguments: dict[str, Any], name: str = "Write", **members: Any
+) -> str | None:
+    """Return the code of the real hook process on a call, or None if it passes."""
+    event = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": name, **members}
+    ran = subprocess.run(
+        [*HOOK, "--state", str(state)],
+        input=json.dumps({**event, "tool_input": arguments}).encode(),
+        capture_output=True,
+        check=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(state.parent)},
+    )
+    if not ran.stdout:
+        return None
+    reason = json.loads(ran.stdout)["hookSpecificOutput"]["permissionDecisionReason"]
+    return str(reason).split(": ")[1]
+
+
+def test_demur_itself_is_out_of_reach_of_file_tools_and_commands(state: Path) -> None:
+    package, program = Path(version.__file__), Path(sys.executable)
+    for name, arguments in [
+        ("Write", {"file_path": str(program.with_name("demur")), "content": "exit 0"}),
+        ("Edit", {"file_path": str(package), "old_string": "a", "new_string": "b"}),
+        ("Write", {"file_path": str(program), "content": ""}),
+        ("mcp__fs__write_file", {"path": str(package.parent / "new.py"), "content": "x"}),
+        ("Bash", {"command": "echo 'exit 0' > $(which demur)"}),
+        ("Bash", {"command": f"cp /bin/true {program}"}),
+    ]:
+        assert judge_by_process(state, arguments, name) == "PRIVILEGE_ESCALATION", arguments
+
+
+def test_file_tools_are_judged_by_path_in_the_folder_of_the_event(
+    state: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "notes.txt").symlink_to("/etc/shadow")
+    cwd = {"cwd": str(project)}
+    new = {"content": "x = 1\n"}
+
+    assert judge_by_process(state, {"file_path": str(project / "a.py"), **new}, **cwd) is None
+    assert judge_by_process(state, {"file_path": "src/a.py", **new}, **cwd) is None
+    outside = {"file_path": "/home/other/a.py", **new}
+    assert judge_by_process(state, outside, **cwd) == "UNAPPROVED_DESTRUCTION"
+    linked = {"file_path": str(project / "notes.txt")}
+    assert judge_by_process(state, linked, "Read", **cwd) == "EXFILTRATION_RISK"
+    assert judge_by_process(state, {"file_path": "~/.bashrc", **new}, **cwd) is not None
+    assert judge_by_process(state, {"file_path": "~/.bashrc"}, "Read", **cwd) is None
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&-"])
+def test_a_hook_that_cannot_answer_blocks(state: Path, closed: str) -> None:
+    line = f"{shlex.join([*HOOK, '--state', str(state)])} {closed}"
+    ran = subprocess.run(["/bin/sh", "-c", line], input=call(), check=False)
+
+    assert ran.returncode == 2

@@ -410,7 +410,7 @@ def test_settings_that_merely_lie_there_are_not_used(tmp_path: Path) -> None:
     assert stored(tmp_path) == []
 
 
-def test_settings_may_be_named_by_the_environment(
+def test_settings_that_the_environment_names_are_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     demur_init(tmp_path)
@@ -418,8 +418,8 @@ def test_settings_may_be_named_by_the_environment(
 
     ended = proxied(tmp_path, asks=[HELLO_mcp_proxy, call("echo", 1, text="x")])
 
-    assert "no settings" not in ended.notes
-    assert len(stored(tmp_path)) == 1
+    assert "DEMUR_CONFIG is not used" in ended.notes
+    assert stored(tmp_path) == []
 
 
 def demur_init(folder: Path) -> None:

@@ -38,7 +38,7 @@ _LOCK_PAUSE_S = 0.02
 
 # Judgements depend on these variables, so each environment has a daemon of its own.
 _PATH_VARIABLES = ("CLAUDE_CONFIG_DIR", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
-_PATH_LIST_VARIABLES = ("DEMUR_REGISTRY", "PYTHONPATH")
+_PATH_LIST_VARIABLES = ("DEMUR_REGISTRY",)
 
 
 def relevant_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -140,7 +140,7 @@ def start_daemon(command: Sequence[str], folder: Path) -> None:
         subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, **relevant_environment()},
+            env=_daemon_environment(),
             stdin=silent,
             stdout=silent,
             stderr=silent,
@@ -149,6 +149,12 @@ def start_daemon(command: Sequence[str], folder: Path) -> None:
         )
     except OSError:
         return
+
+
+def _daemon_environment() -> dict[str, str]:
+    """Return the environment of the daemon, without what a project could have it import."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, **relevant_environment()}
 
 
 def receive_all(line: socket.socket, max_bytes: int) -> bytes:

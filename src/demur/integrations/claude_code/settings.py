@@ -34,6 +34,11 @@ class HookedEvent(NamedTuple):
 
 
 _BLOCK_COMMAND = "exit 2"
+# A file that a team shares names no path of one machine. What the shell's environment could have
+# Python import is left out.
+SHARED_PREFIX = ("env", "-u", "PYTHONPATH", "-u", "PYTHONHOME", "-u", "PYTHONSTARTUP")
+_MISSING = "the demur hook gave no answer; if demur is not installed: pip install demur"
+_SHARED_BLOCK_COMMAND = f"{{ echo {shlex.quote(_MISSING)} >&2; exit 2; }}"
 # The tool's output exists already: only a stop keeps it from the model.
 _STOP_COMMAND = f"echo {shlex.quote(json.dumps(stop_output(_NO_ANSWER)))}"
 
@@ -71,6 +76,8 @@ def is_demur_command(command: object) -> bool:
         words = shlex.split(command) if isinstance(command, str) else []
     except ValueError:
         return False
+    if words[: len(SHARED_PREFIX)] == list(SHARED_PREFIX):
+        words = words[len(SHARED_PREFIX) :]
     by_name = words[:1] and PurePath(words[0]).stem == "demur" and words[1:3] == _HOOK_WORDS
     by_module = ["-m", "demur", *_HOOK_WORDS]
     places = range(len(words) - len(by_module) + 1)
@@ -145,7 +152,10 @@ def dump_settings(settings: Mapping[str, Any], like: str = "") -> str:
 
 
 def _hook_group(event: HookedEvent, words: Sequence[str]) -> dict[str, Any]:
-    command = hook_command(words, event.otherwise)
+    otherwise = event.otherwise
+    if otherwise == _BLOCK_COMMAND and tuple(words[: len(SHARED_PREFIX)]) == SHARED_PREFIX:
+        otherwise = _SHARED_BLOCK_COMMAND
+    command = hook_command(words, otherwise)
     hook = {"type": "command", "command": command, "timeout": _TIMEOUT_S}
     return {**({} if event.matcher is None else {"matcher": event.matcher}), "hooks": [hook]}
 

@@ -136,7 +136,7 @@ def test_each_set_of_options_has_a_socket_of_its_own(tmp_path: Path) -> None:
 PLACES = ("CLAUDE_CONFIG_DIR", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 
 
-@pytest.mark.parametrize("name", [*PLACES, "DEMUR_REGISTRY", "PYTHONPATH"])
+@pytest.mark.parametrize("name", [*PLACES, "DEMUR_REGISTRY"])
 def test_each_set_of_surroundings_has_a_socket_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -153,7 +153,7 @@ def test_each_set_of_surroundings_has_a_socket_of_its_own(
 def test_surroundings_mean_the_same_from_any_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (*PLACES, "DEMUR_REGISTRY", "PYTHONPATH"):
+    for name in (*PLACES, "DEMUR_REGISTRY"):
         monkeypatch.setenv(name, "")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", "config")
