@@ -99,11 +99,13 @@ _CONFIG = ToolConfig()
 class OfferedTool(ToolCall, frozen=True, kw_only=True):
     """A tool as its server offers it; without a definition if it is unreadable.
 
-    `called` says that a model has called it already.
+    `called` says that a model has called it already. `first` is the definition that the server
+    offered first in this session, if this one is another.
     """
 
     rest: Mapping[str, Any] = {}
     called: bool = False
+    first: "OfferedTool | None" = None
 
 
 def parse_tool(value: Any, source: str) -> OfferedTool:
@@ -157,6 +159,8 @@ class DefinitionGuard:
             return
         strange = [] if self._pins is None else list(self._pin_differences(event, self._pins))
         yield from strange
+        if self._pins is None and event.first is not None:
+            yield from _session_changes(event, event.first)
         agreed = self._pins is not None and not strange
         rest = event.rest
         if agreed:
@@ -201,6 +205,37 @@ class DefinitionGuard:
                     "actual_digest": {"rest": actual},
                 },
             )
+
+
+# INVARIANT: without pins, the first trusted definition of a session is the only one.
+def _session_changes(event: OfferedTool, first: OfferedTool) -> Iterator[Finding]:
+    """Yield a finding if a tool is not as the server offered it first in this session."""
+    before, after = _part_digests(first), _part_digests(event)
+    changed = [part for part in after if before.get(part) != after[part]]
+    if changed:
+        name = shorten_name(event.name)
+        yield tool_finding(
+            event.name,
+            ReasonCode.UNVERIFIED_TOOL,
+            rule="TOOL_CHANGED",
+            detail=f"`{name}` changed within this session: {', '.join(changed)}",
+            facts={
+                "changed": changed,
+                "expected_digest": {part: before.get(part) for part in changed},
+                "actual_digest": {part: after[part] for part in changed},
+            },
+        )
+
+
+def _part_digests(tool: OfferedTool) -> dict[str, str]:
+    """Return the digests of a definition's parts; none of one that cannot be read."""
+    if tool.tool is None:
+        return {}
+    return {
+        "schema": digest(normalize_schema(tool.tool.schema)),
+        "description": digest(tool.tool.description),
+        "title or hints": rest_digest(tool),
+    }
 
 
 def _unreadable_finding(event: OfferedTool) -> Finding:

@@ -212,6 +212,7 @@ class ConnectionGuard:
         self._filter = ServerFilter(judge, self._list_filter, notify, hard_as_error=hard_as_error)
         self._client_requests = rpc.OpenRequests()
         self._server_requests = rpc.OpenRequests()
+        self._client_sends_batches = False
 
     async def from_client(self, raw: bytes | None) -> ProxyOutput:
         """Return the output for a line of the client; None is a line that was too long."""
@@ -225,6 +226,7 @@ class ConnectionGuard:
         if value == []:
             empty = rpc.error_response(None, rpc.INVALID_REQUEST, "an empty batch")
             return ProxyOutput(to_client=(rpc.encode_message(empty),))
+        self._client_sends_batches = self._client_sends_batches or isinstance(value, list)
         on, back = [], []
         for one in value if isinstance(value, list) else [value]:
             try:
@@ -250,7 +252,7 @@ class ConnectionGuard:
             on, back = self._reject_line(raw, error.problem, self._client_requests)
             return ProxyOutput(_encode_each(on), _encode_each(back))
         on, back = [], []
-        for one in value if isinstance(value, list) else [value]:
+        for one in _flatten_batch(value):
             try:
                 sent = await self._handle_server_message(rpc.parse_message(one))
             except rpc.MessageError as error:
@@ -258,6 +260,9 @@ class ConnectionGuard:
                 sent = self._reject_unreadable(one, error.problem, self._client_requests)
             on.append(sent.on)
             back.append(sent.back)
+        if isinstance(value, list) and not self._client_sends_batches:
+            # A client that sends none may not read a batch, and would wait for ever.
+            return ProxyOutput(_encode_each(on), _encode_lines(value, back))
         return ProxyOutput(_encode_lines(value, on, raw), _encode_lines(value, back))
 
     def fail_open_requests(self, reason: str) -> tuple[bytes, ...]:
@@ -368,6 +373,13 @@ class ConnectionGuard:
             return _Disposition(on=message.value)
         self._server_requests.close(message.key)
         return _Disposition(back=to_mcp_denial(check.refusal, request_id=identity))
+
+
+def _flatten_batch(value: Any) -> list[Any]:
+    """Return the messages of a batch, also those of a batch within it; or the one message."""
+    if not isinstance(value, list):
+        return [value]
+    return [one for item in value for one in (item if isinstance(item, list) else [item])]
 
 
 def _parse_line(raw: bytes | None) -> Any:

@@ -175,7 +175,8 @@ class McpHttpApp:
         try:
             headers = self._check_call(scope)
             if scope["method"] == "POST":
-                await self._handle_post(headers, receive, send)
+                peer = scope.get("client")
+                await self._handle_post(headers, receive, send, peer[0] if peer else "")
             elif scope["method"] == "GET":
                 await self._handle_get(headers, receive, send)
             else:
@@ -219,7 +220,9 @@ class McpHttpApp:
         async with _watch_disconnect(receive) as gone:
             await self._stream_events(session, session.client.open_stream(), gone, send)
 
-    async def _handle_post(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
+    async def _handle_post(
+        self, headers: dict[str, str], receive: Receive, send: Send, owner: str
+    ) -> None:
         if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             raise HttpCallError(415, f"the body must be `{JSON}`")
         if not (_accepts_type(headers, JSON) and _accepts_type(headers, _EVENT_STREAM)):
@@ -232,7 +235,7 @@ class McpHttpApp:
             message = _parse_body(line)
             if not has_room:
                 raise _too_many_posts_error(_request_id(message))
-            session = await self._open_session(headers, message)
+            session = await self._open_session(headers, message, owner)
             try:
                 await self._hand_over(session, line, message, receive, send)
             except ServerBusyError as error:
@@ -267,8 +270,10 @@ class McpHttpApp:
                 raise HttpCallError(400, problem, identity=_request_id(message))
             await self._stream_events(session, stream, gone, send)
 
-    async def _open_session(self, headers: dict[str, str], message: rpc.RpcMessage) -> ProxySession:
-        """Return the session of a message; `initialize` begins one."""
+    async def _open_session(
+        self, headers: dict[str, str], message: rpc.RpcMessage, owner: str
+    ) -> ProxySession:
+        """Return the session of a message; `initialize` begins one for the client at `owner`."""
         identity = _request_id(message)
         if _SESSION_HEADER in headers:
             return self._require_session(headers, identity)
@@ -278,7 +283,7 @@ class McpHttpApp:
         if message.kind is not rpc.MessageKind.REQUEST or message.method != "initialize":
             return self._require_session(headers, identity)
         try:
-            return await self._sessions.begin_session()
+            return await self._sessions.begin_session(owner)
         except TooManySessionsError as error:
             raise HttpCallError(
                 503, error.problem, code=rpc.SERVER_GONE, identity=identity

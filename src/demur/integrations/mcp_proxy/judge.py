@@ -136,9 +136,16 @@ def _readable_text(value: Any) -> str | None:
 
 
 def make_judge(
-    gate: Gate | None, server: str, rules: ProxyRules, guards: GuardSettings | None = None
+    gate: Gate | None,
+    server: str,
+    rules: ProxyRules,
+    guards: GuardSettings | None = None,
+    **settings: Any,
 ) -> ProxyJudge:
-    """Return the judge of a server; without a gate only guards judge, and nothing is stored."""
+    """Return the judge of a server; without a gate only guards judge, and nothing is stored.
+
+    `settings` are those of `build_enforcer` for calls.
+    """
 
     def describe_on_server(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**describe_call(name, arguments), "trace": {"server": server}}
@@ -154,6 +161,7 @@ def make_judge(
         surfaces=(*_SURFACES, Surface.TOOL_LOOP) if rules.loops else _SURFACES,
         changes={Surface.TOOL_CALL: add_rules},
         describe=describe_on_server,
+        **settings,
     )
     # Definitions are judged by the settings of the guard of calls.
     [own] = [step for step in calls.pipeline.steps if isinstance(step.config, ToolConfig)]
@@ -184,6 +192,7 @@ class ListFilter:
         self._judge = judge
         self._notify = notify
         self._judged_tools: dict[str, JudgedTool] = {}
+        self._first_offers: dict[str, OfferedTool] = {}
 
     def find_tool(self, name: str) -> JudgedTool | None:
         """Return the tool that is offered by a name, or None."""
@@ -204,6 +213,9 @@ class ListFilter:
             self._notify(f"left out a list: the server offers more than {_MAX_KNOWN_TOOLS} tools")
             return []
         judged = [await self._judge_tool(entry) for entry in entries]
+        for known in filter(None, judged):
+            if known.trusted:
+                self._first_offers.setdefault(known.tool.name, replace(known.tool, first=None))
         listed: dict[str, JudgedTool] = {}
         for known in filter(None, judged):
             name = known.tool.name
@@ -227,6 +239,9 @@ class ListFilter:
             if not isinstance(name, str) or len(name) > MAX_NAME_LENGTH:
                 return None
             tool = OfferedTool(name=name, source=self._judge.server)
+        first = self._first_offers.get(tool.name)
+        if first is not None and first != tool:
+            tool = replace(tool, first=first)
         before = self._judged_tools.get(tool.name)
         if before is not None and before.tool == tool:
             return before

@@ -7,7 +7,7 @@ other message to the client's open stream, or else to the request that was made 
 import asyncio
 import contextlib
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
@@ -271,6 +271,9 @@ def _progress_token(holder: Any) -> rpc.RequestKey | None:
 
 
 MAX_SESSIONS = 32
+# A session that is idle for this long gives way to a new client if there is no room.
+_YIELDING_S = 60.0
+_ENDING_S = 5.0
 # Open requests of one session.
 MAX_POSTS = 64
 IDLE_S = 900.0
@@ -281,10 +284,12 @@ class TooManySessionsError(DemurError):
 
 
 class ProxySession:
-    """A client with a server of its own; `posts` counts its open posts."""
+    """A client with a server of its own; `posts` counts its open posts, `owner` is its address."""
 
-    def __init__(self, session_id: str, now: float, timeout_s: float) -> None:
+    def __init__(self, session_id: str, now: float, timeout_s: float, owner: str = "") -> None:
         self.session_id = session_id
+        self.owner = owner
+        self.task: asyncio.Task[None] | None = None
         self.client = HttpDownstream(timeout_s)
         self.stopped = asyncio.Event()
         self.used_at = now
@@ -310,7 +315,8 @@ class ProxySessions:
 
     `open_server` starts or connects the server of one session, `guard_for` makes its guard for a
     run name, and `new_id` returns unguessable ids. A server that reads nothing for longer than
-    `timeout_s` counts as busy.
+    `timeout_s` counts as busy. One address may have `max_client_sessions`, by default three
+    quarters of all.
     """
 
     def __init__(
@@ -321,6 +327,7 @@ class ProxySessions:
         new_id: Callable[[], str],
         notify: Notify,
         max_sessions: int = MAX_SESSIONS,
+        max_client_sessions: int | None = None,
         idle_s: float = IDLE_S,
         timeout_s: float = STREAM_TIMEOUT_S,
         monotonic: Callable[[], float] = time.monotonic,
@@ -330,40 +337,69 @@ class ProxySessions:
         self._new_id = new_id
         self._notify = notify
         self._max_sessions = max_sessions
+        share = max_sessions - max_sessions // 4
+        self._max_client_sessions = share if max_client_sessions is None else max_client_sessions
         self._idle_s = idle_s
         self._timeout_s = timeout_s
         self._monotonic = monotonic
         self._sessions: dict[str, ProxySession] = {}
         self._running: set[asyncio.Task[None]] = set()
-        self._opening = 0
+        self._opening: Counter[str] = Counter()
         self._closing = False
 
-    async def begin_session(self) -> ProxySession:
-        """Begin a session with a running server.
+    async def begin_session(self, owner: str = "") -> ProxySession:
+        """Begin a session with a running server; `owner` is the address of its client.
 
         Raises:
             TooManySessionsError: There is no room for one more.
             InputError: The server cannot be started.
         """
-        # Sessions that are ending still have a server, so they count.
-        if self._closing or len(self._running) + self._opening >= self._max_sessions:
+        owners = Counter(session.owner for session in self._sessions.values()) + self._opening
+        if self._max_client_sessions <= owners[owner] < self._max_sessions:
+            raise TooManySessionsError("this client has as many sessions as it may have")
+        # No client keeps idle sessions that another one needs.
+        if not self._has_room():
+            await self._end_longest_idle(owners)
+        if self._closing or not self._has_room():
             raise TooManySessionsError("the proxy has no room for another session")
-        self._opening += 1
+        self._opening[owner] += 1
         try:
             server = await self._open_server()
         except DemurError as error:
             self._notify(f"cannot begin a session: {error}")
             raise
         finally:
-            self._opening -= 1
-        session = ProxySession(self._new_id(), self._monotonic(), self._timeout_s)
-        task = asyncio.create_task(self._run_session(session, server))
+            self._opening[owner] -= 1
+        session = ProxySession(self._new_id(), self._monotonic(), self._timeout_s, owner)
+        task = session.task = asyncio.create_task(self._run_session(session, server))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         self._sessions[session.session_id] = session
         if self._closing:
             self.end_session(session)
         return session
+
+    def _has_room(self) -> bool:
+        # Sessions that are ending still have a server, so they count.
+        return len(self._running) + self._opening.total() < self._max_sessions
+
+    async def _end_longest_idle(self, owners: Counter[str]) -> None:
+        """End the longest idle session, first one of the client that has most of them."""
+        oldest = self._monotonic() - _YIELDING_S
+        idle = [
+            session
+            for session in self._sessions.values()
+            if not session.client.in_use and session.used_at < oldest
+        ]
+        if not idle:
+            return
+        session = min(idle, key=lambda one: (-owners[one.owner], one.used_at))
+        self._notify(
+            f"ended session {session.run_name}: it was idle, and another client needs room"
+        )
+        self.end_session(session)
+        if session.task is not None:
+            await asyncio.wait({session.task}, timeout=_ENDING_S)
 
     def find_session(self, session_id: str) -> ProxySession | None:
         """Return the session with that id, and mark it as used."""

@@ -2,6 +2,8 @@ import asyncio
 from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.gates import opened, rows
 from support.mcp_messages import ORDERS, ProxyExchange, call, reply, request, tool
 
@@ -166,6 +168,53 @@ def test_a_tool_that_comes_back_as_it_was_is_trusted_again() -> None:
 
     assert talk.offer(tool()) == [tool()]
     assert code(talk, "echo") is None
+
+
+TEXTS = st.sampled_from(["Echoes.", "Echoes a text.", "Sends it.", ORDERS])
+SCHEMAS = st.sampled_from([{}, {"type": "object"}, {"properties": {"x": {"type": "string"}}}])
+
+
+@given(st.lists(st.tuples(TEXTS, SCHEMAS), min_size=1, max_size=5))
+def test_a_tool_that_changes_within_a_session_is_held(
+    offers: list[tuple[str, dict[str, object]]],
+) -> None:
+    """INVARIANT: without pins, the first trusted definition of a session is the only one."""
+    talk = ProxyExchange(ProxyRules(loops=False))
+    first: object = None
+    for text, schema in offers:
+        entry = {**tool("echo", text), "inputSchema": schema}
+        kept = talk.offer(entry)
+        first = first or (kept[0] if kept else None)
+
+        assert kept == ([first] if entry == first else [])
+        assert (code(talk, "echo") is None) == (entry == first)
+
+
+def test_a_change_within_a_session_says_so() -> None:
+    talk = ProxyExchange()
+    talk.offer(tool("echo", "Echoes."))
+
+    assert talk.offer(tool("echo", "Sends it.")) == []
+    assert code(talk, "echo") == "UNVERIFIED_TOOL"
+    assert any("changed within this session: description" in note for note in talk.notes)
+    hinted = {**tool("echo", "Echoes."), "annotations": {"readOnlyHint": True}}
+    assert talk.offer(hinted) == []
+    stamped = {**tool("echo", "Echoes."), "_meta": {"at": 7}}
+    assert talk.offer(stamped) == [stamped]
+
+
+def test_arguments_are_judged_whatever_a_tool_is_called() -> None:
+    talk = ProxyExchange()
+    for number, arguments in enumerate(
+        [
+            {"cmd": "rm -rf /"},
+            {"where": "~/.ssh/authorized_keys"},
+            {"uri": "file:///etc/shadow"},
+            {"path": "/usr/bin/demur", "content": "exit 0"},
+        ]
+    ):
+        heard = talk.client(call("do_it", number, **arguments))
+        assert heard.server == [], arguments
 
 
 def test_a_definition_that_cannot_be_read_is_hidden_and_refused() -> None:

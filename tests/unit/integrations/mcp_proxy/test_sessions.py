@@ -62,6 +62,28 @@ def test_a_session_that_was_about_to_begin_ends_with_the_others() -> None:
     assert asyncio.run(played()).closed
 
 
+def test_one_client_cannot_take_all_sessions() -> None:
+    async def played() -> None:
+        site = Site(most=8)
+        for _ in range(6):
+            await site.sessions.begin_session("10.0.0.1")
+        with pytest.raises(TooManySessionsError, match="this client"):
+            await site.sessions.begin_session("10.0.0.1")
+        await site.sessions.begin_session("10.0.0.2")
+        await site.sessions.begin_session("10.0.0.3")
+        with pytest.raises(TooManySessionsError, match="no room"):
+            await site.sessions.begin_session("10.0.0.4")
+        site.now = 61
+        site.sessions.find_session("session-1")
+        await site.sessions.begin_session("10.0.0.4")
+        assert site.sessions.find_session("session-1") is not None
+        assert site.sessions.find_session("session-2") is None
+        assert any("another client needs room" in note for note in site.notes)
+        await site.close()
+
+    asyncio.run(played())
+
+
 def test_a_session_that_fails_is_reported_and_the_others_continue() -> None:
     class Broken(SampleServer):
         async def close(self) -> int:
