@@ -1,11 +1,15 @@
-"""`demur audit`: verify the hash chains, export their heads, erase and retire records."""
+"""`demur audit`: verify and anchor the hash chains, export heads, erase and retire records."""
 
 import json
+import sys
+import time
 from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from demur.audit.anchors import AnchorLine, append_anchor, read_anchor_file, write_anchor
 from demur.cli.main import Arguments, UsageError
-from demur.cli.options import parse_time, write_file
+from demur.cli.options import parse_period, parse_time, write_file
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
@@ -13,13 +17,24 @@ from demur.cli.workspace import (
     load_settings,
     open_existing_store,
 )
-from demur.errors import InputError, error_reason, one_line
+from demur.errors import DemurError, InputError, error_reason, one_line
 from demur.gate.clock import format_timestamp, system_clock
-from demur.gate.config import open_configured_spool
-from demur.gate.inputs import DEFAULT_TENANT
+from demur.gate.config import Config, load_trusted_keys, open_configured_spool
+from demur.grants.keys import KeyRing, SigningKey, read_signing_key
+from demur.model.request import DEFAULT_TENANT
+from demur.observe.alerts.webhook import WebhookError, mask_url, post_json
 from demur.store.backend import RecordFilter
+from demur.store.events import RETIRE
 from demur.store.rows import ChainHead
-from demur.store.verify import ChainVerification, heads_document, read_heads, verify_chain
+from demur.store.store import Store
+from demur.store.verify import (
+    ChainSummary,
+    ChainVerification,
+    LetGo,
+    heads_document,
+    read_heads,
+    verify_chain,
+)
 
 NOTHING_TO_VERIFY = 6
 
@@ -34,6 +49,17 @@ def configure_audit_verify(add: Arguments) -> None:
         "heads exported by `demur audit heads`: they reveal records cut off since then",
         type=Path,
     )
+    add(
+        "--anchors FILE",
+        "anchors of `demur audit anchor`: they reveal a chain that was rewritten or cut off",
+        type=Path,
+    )
+    add(
+        "--keys FILE ...",
+        "the trusted keys that signed the anchors; repeatable; default: those of the settings",
+        type=Path,
+        default=None,
+    )
     add("--json", "one JSON object")
     add_config_option(add)
 
@@ -42,23 +68,34 @@ def run_audit_verify(args: Namespace) -> int:
     """Print whether the chains are valid; 1 if one is not."""
     if args.first < 1 or (args.last is not None and args.last < args.first):
         raise UsageError("records are numbered from 1, and --to must not be before --from")
+    if args.keys is not None and args.anchors is None:
+        raise UsageError("--keys are those of anchors", help="add --anchors")
+    config = load_settings(args)
     heads = [] if args.heads is None else _read_heads_file(args.heads)
-    with open_existing_store(load_settings(args)) as store:
+    anchors = () if args.anchors is None else _read_anchors(args, config)
+    anchored = [end for line in anchors for end in line.anchor.checkpoints]
+    with open_existing_store(config) as store:
         if args.tenant is not None:
             # Reject an unknown tenant: a valid empty chain would prove nothing.
-            tenant_names = sorted({*store.backend.list_tenants(), *(head.tenant for head in heads)})
+            known_heads = (*heads, *(end.head for end in anchored))
+            tenant_names = sorted({*store.backend.list_tenants(), *(h.tenant for h in known_heads)})
             if args.tenant not in tenant_names:
                 known = ", ".join(tenant_names) or "no records yet"
                 raise InputError(f"there is no tenant `{args.tenant}`", help=f"there are {known}")
         found = verify_chain(
-            store.backend, args.tenant, first=args.first, last=args.last, heads=heads
+            store.backend,
+            args.tenant,
+            first=args.first,
+            last=args.last,
+            heads=heads,
+            anchored=anchored,
         )
     if args.json:
-        breaks = [broken._asdict() for broken in found.breaks]
-        document = {"holds": found.holds, **found._asdict(), "breaks": breaks}
-        print(json.dumps(document, indent=2))
+        print(json.dumps(_verification_to_json(found, anchors), indent=2))
     else:
-        _print_verification(found, exported=args.heads is not None)
+        _print_verification(found, exported=args.heads is not None or bool(anchors))
+        if anchors and found.holds:
+            _print_anchors(anchors, found)
     if found.holds and not found.records:
         return NOTHING_TO_VERIFY
     return int(not found.holds)
@@ -74,6 +111,53 @@ def _read_heads_file(path: Path) -> list[ChainHead]:
         raise InputError(problem, where=str(path)) from error
     except (ValueError, RecursionError) as error:
         raise InputError("not exported heads: not JSON", where=str(path)) from error
+
+
+def _read_anchors(args: Namespace, config: Config) -> Sequence[AnchorLine]:
+    paths = [config.keys] if args.keys is None else map(str, args.keys)
+    keys = [key for path in paths for key in load_trusted_keys(path).values()]
+    if not keys:
+        problem = "no trusted key is named, so an anchor proves nothing"
+        raise UsageError(problem, help="add --keys, or `keys` to the settings")
+    return read_anchor_file(args.anchors, KeyRing(keys))
+
+
+def _verification_to_json(
+    found: ChainVerification, anchors: Sequence[AnchorLine]
+) -> dict[str, object]:
+    chains = [
+        {**chain._asdict(), "let_go": [one._asdict() for one in chain.let_go]}
+        for chain in found.chains
+    ]
+    breaks = [broken._asdict() for broken in found.breaks]
+    told = {"holds": found.holds, **found._asdict(), "breaks": breaks, "chains": chains}
+    return {**told, "anchors": len(anchors)}
+
+
+def _print_anchors(anchors: Sequence[AnchorLine], found: ChainVerification) -> None:
+    """Print what the anchors prove."""
+    count, last = len(anchors), max(line.anchor.created_at for line in anchors)
+    signers = ", ".join(sorted({line.signed_by for line in anchors}))
+    print(f"{count} anchor{'s' * (count != 1)} signed by {signers}: every head is in its chain")
+    print(f"  so nothing that was stored before {last} was changed or cut off since")
+    if found.unchecked:
+        heads = f"{found.unchecked} anchored head{'s' * (found.unchecked != 1)}"
+        print(f"  {heads} cannot be checked any more: the places were retired since")
+
+
+def _describe_let_go(chain: ChainSummary) -> Iterator[str]:
+    """Yield who let go of which records of a chain, and why."""
+    groups: dict[tuple[str, str, str, str, bool], list[LetGo]] = {}
+    for one in chain.let_go:
+        # Large numbers go in batches, each with its event.
+        group = (one.kind, one.created_at[:10], one.by, one.reason, one.adopted)
+        groups.setdefault(group, []).append(one)
+    for (kind, day, by, reason, _), events in groups.items():
+        numbers = [one.records for one in events if one.records is not None]
+        what = f"{sum(numbers)} record{'s' * (sum(numbers) != 1)}" if numbers else "records"
+        places = f" up to {max(one.last or 0 for one in events)}" if kind == RETIRE else ""
+        word = "retired" if kind == RETIRE else "erased"
+        yield f"{word} {what}{places} on {day} by {by}: {reason}"
 
 
 def _print_verification(found: ChainVerification, *, exported: bool) -> None:
@@ -96,6 +180,12 @@ def _print_verification(found: ChainVerification, *, exported: bool) -> None:
         print("no records yet: nothing to verify")
     else:
         print(f"{paint('ok', 'green')} the chains are valid: {summary}")
+        for chain in found.chains:
+            lines = list(_describe_let_go(chain))
+            if lines:
+                print(one_line(f"tenant {chain.tenant} begins at {chain.begins}"))
+            for line in lines:
+                print(f"  {one_line(line)}")
         if not exported:
             hint = "--heads with an earlier export also reveals records that were cut off"
             print(paint(hint, "dim"))
@@ -140,14 +230,89 @@ def run_audit_checkpoint(args: Namespace) -> int:
         print("no records yet: there are no heads to store")
     else:
         rows = ((head.tenant, str(head.seq), head.hash) for head in heads)
-        print(format_table(rows, ("TENANT", "RECORDS", "HASH"), Paint()))
+        print(format_table(rows, ("TENANT", "PLACE", "HASH"), Paint()))
         print(f"stored at {now}; `demur audit verify` checks the chains against it from now on")
     return 0
 
 
+def configure_audit_anchor(add: Arguments) -> None:
+    """Add the command's arguments."""
+    place = add.either(required=True)
+    place("--out FILE", "append to this file; it is created readable by its owner only", type=Path)
+    place("--url URL", "send it to this address with POST; messages show only its host")
+    add("--key FILE", "your NAME.key.json, as for grants", required=True, type=Path)
+    add("--every PERIOD", "again and again, like 30m or 1h; default: once")
+    add_config_option(add)
+
+
+def run_audit_anchor(args: Namespace) -> int:
+    """Sign the heads and write them, once or again and again."""
+    pause = None if args.every is None else parse_period(args.every)
+    config, key = load_settings(args), read_signing_key(args.key)
+    if args.url is not None:
+        mask_url(args.url)
+    with open_existing_store(config) as store:
+        while True:
+            try:
+                _write_anchor(store, key, args)
+            except DemurError as error:
+                if pause is None:
+                    raise
+                # An outage must not end the schedule.
+                print(f"not anchored: {error}", file=sys.stderr, flush=True)
+            if pause is None:
+                return 0
+            try:
+                time.sleep(pause.total_seconds())
+            except KeyboardInterrupt:
+                return 0
+
+
+def _write_anchor(store: Store, key: SigningKey, args: Namespace) -> None:
+    heads, now = store.list_heads(), format_timestamp(system_clock())
+    line = write_anchor(heads, now, key)
+    if args.url is None:
+        append_anchor(args.out, line)
+    else:
+        try:
+            post_json(args.url, line, timeout_s=_POST_TIMEOUT_S, retries=_POST_RETRIES)
+        except WebhookError as error:
+            help_text = "the next anchor covers what this one would have"
+            raise WebhookError(error.problem, where=error.where, help=help_text) from error
+    place = args.out if args.url is None else mask_url(args.url)
+    count = f"{len(heads)} head{'s' * (len(heads) != 1)}"
+    print(f"{place}: anchored {count} at {now}, signed by {key.holder}", flush=True)
+
+
+_POST_TIMEOUT_S, _POST_RETRIES = 10.0, 3
+
+
+def _add_author_options(add: Arguments) -> None:
+    add("--by WHO", "who lets go of them: a person or a job; it stays in the chain")
+    add("--reason WHY", "why; it stays in the chain, so name no person whose data goes")
+
+
+def _require_author(args: Namespace) -> dict[str, str]:
+    """Return who lets go of records and why.
+
+    Raises:
+        UsageError: `--yes` is given without them.
+    """
+    if args.yes and not (args.by and args.reason):
+        problem = "--yes needs --by and --reason: an event of the chain says who and why"
+        raise UsageError(problem, help="like --by ops@example.com --reason 'one year is over'")
+    return {"by": args.by or "", "reason": args.reason or ""}
+
+
 def configure_audit_erase(add: Arguments) -> None:
     """Add the command's arguments."""
-    add("--subject WHO", "the subject, like `agent:billing`", required=True)
+    whose = add.either(required=True)
+    whose("--subject WHO", "the subject, like `agent:billing`")
+    whose(
+        "--identifier TEXT",
+        "any identifier in what came in: an e-mail address, an account number, a name",
+    )
+    _add_author_options(add)
     add_tenant_option(add, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
     add("--yes", "erase; default: only print what would be erased")
     add("--json", "one JSON object")
@@ -156,29 +321,42 @@ def configure_audit_erase(add: Arguments) -> None:
 
 def run_audit_erase(args: Namespace) -> int:
     """Erase, or print what would be erased."""
+    author = _require_author(args)
     config, tenant = load_settings(args), args.tenant or DEFAULT_TENANT
+    whose = args.subject or args.identifier
+    open_parts = 0
     with open_existing_store(config) as store:
-        record_filter = RecordFilter(tenant=tenant, subject=args.subject)
-        count = sum(1 for _ in store.find_records(record_filter))
-        if count and args.yes:
-            count = store.erase_subject(tenant, args.subject)
-    if not count:
+        if args.subject is not None:
+            record_filter = RecordFilter(tenant=tenant, subject=args.subject)
+            count = sum(1 for _ in store.find_records(record_filter))
+            if count and args.yes:
+                count = store.erase_subject(tenant, args.subject, **author)
+        else:
+            sealed = [is_sealed for _, is_sealed in store.find_identifier(tenant, whose)]
+            count, open_parts = sum(sealed), len(sealed) - sum(sealed)
+            if count and args.yes:
+                count = store.erase_identifier(tenant, whose, **author)
+    if not count and not open_parts:
         raise InputError(
-            f"tenant `{tenant}` has no records of `{args.subject}`",
-            help="write the subject as in the requests, like `agent:billing`",
+            f"tenant `{tenant}` has no records of `{whose}`",
+            help="write it as in the requests, like `agent:billing`",
         )
     spool = open_configured_spool(config)
     left = spool is not None and spool.path.exists()
     if args.json:
-        print(json.dumps({"tenant": tenant, "records": count, "erased": bool(args.yes)}))
+        told = {"tenant": tenant, "records": count, "erased": bool(args.yes)}
+        print(json.dumps({**told, "open_parts": open_parts}))
     else:
-        what = f"{count} record{'s' * (count != 1)} of {args.subject}, tenant {tenant}"
+        what = f"{count} record{'s' * (count != 1)} of {whose}, tenant {tenant}"
         if args.yes:
             print(f"erased the personal part of {what}")
             print("  the decisions and their reasons remain, and the chain stays valid")
+            print("  an event of the chain names the decisions, who erased them and why")
         else:
             print(f"would erase the personal part of {what}, and the experiences learned from them")
             print("  nothing was erased; --yes erases, and cannot be undone")
+        if open_parts:
+            print(f"note: {open_parts} more hold it in the open part, which cannot be erased")
         if left and spool is not None:
             print(f"note: {spool.path} holds decisions that were never stored; check it, too")
     return int(not args.yes)
@@ -187,6 +365,7 @@ def run_audit_erase(args: Namespace) -> int:
 def configure_audit_retire(add: Arguments) -> None:
     """Add the command's arguments."""
     add("--before WHEN", "a day, a time, or an age like 365d", required=True)
+    _add_author_options(add)
     add_tenant_option(add, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
     add("--yes", "delete; default: only print what would be deleted")
     add("--json", "one JSON object")
@@ -195,25 +374,31 @@ def configure_audit_retire(add: Arguments) -> None:
 
 def run_audit_retire(args: Namespace) -> int:
     """Delete, or print what would be deleted."""
+    author = _require_author(args)
     tenant = args.tenant or DEFAULT_TENANT
     before = format_timestamp(parse_time(args.before, system_clock()))
     with open_existing_store(load_settings(args)) as store:
-        count = sum(1 for _ in store.find_records(RecordFilter(tenant=tenant, until=before)))
+        plan = store.backend.plan_retirement(tenant, before, format_timestamp(system_clock()))
+        count = plan.records
         if count and args.yes:
-            count = store.retire_records(tenant, before)
+            count = store.retire_records(tenant, before, **author)
     if not count:
         raise InputError(f"tenant `{tenant}` has no records from before {before}")
     if args.json:
         fields = {"tenant": tenant, "before": before, "records": count, "retired": bool(args.yes)}
-        print(json.dumps(fields))
+        print(json.dumps({**fields, "later": plan.later}))
     else:
         _print_retirement(
-            args, f"{count} record{'s' * (count != 1)} of tenant {tenant} from before {before}"
+            args,
+            f"{count} record{'s' * (count != 1)} of tenant {tenant} from before {before}",
+            plan.later,
         )
     return int(not args.yes)
 
 
-def _print_retirement(args: Namespace, what: str) -> None:
+def _print_retirement(args: Namespace, what: str, later: int) -> None:
+    if later:
+        print(f"note: {later} of them carry a later time, and stand among the older ones")
     if args.yes:
         print(f"retired {what}")
         print("  the chain continues from the last of them; `demur audit verify` still verifies it")
