@@ -1,5 +1,6 @@
 """What authority can and cannot do, over generated decisions and grants."""
 
+import base64
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -86,9 +87,20 @@ def test_a_change_to_any_byte_of_a_grant_is_noticed(position: int, flip: int) ->
         changed = Grant.from_json(bytes(text))
     except GrantError:
         return
-    # Base64 has spellings that differ in unused bits; the words themselves must not differ.
     if check_grant(changed, RING, now=NOON) is None:
         assert changed.signed_bytes() == grant().signed_bytes()
+        assert changed.signature == grant().signature
+
+
+def test_a_key_has_one_spelling() -> None:
+    material = key().trusted_key().material
+    with pytest.raises(GrantError, match="32 bytes in base64url"):
+        TrustedKey(
+            key_id="k1",
+            holder="user:mary",
+            algorithm="hmac-sha256",
+            material=material.replace("A=", "B="),
+        )
 
 
 def test_what_cannot_be_granted_is_refused_at_signing() -> None:
@@ -199,10 +211,15 @@ def test_randomness_is_bytes() -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_signature_has_one_spelling(algorithm: Algorithm) -> None:
-    signature = key(algorithm).sign(b"message")
+    trusted, signature = key(algorithm).trusted_key(), key(algorithm).sign(b"message")
+    bare, padding = signature.rstrip("="), "=" * signature.count("=")
+    # The lowest bits of the last letter are unused.
+    other = f"{bare[:-1]}{chr(ord(bare[-1]) + 1)}{padding}"
 
-    assert not key(algorithm).trusted_key().verify_signature(b"message", f"{signature}\n")
-    assert not key(algorithm).trusted_key().verify_signature(b"message", f"!{signature}")
+    assert trusted.verify_signature(b"message", signature)
+    assert base64.urlsafe_b64decode(other) == base64.urlsafe_b64decode(signature)
+    for spelling in (other, bare, f"{signature}=", f"{signature}\n", f"!{signature}"):
+        assert not trusted.verify_signature(b"message", spelling)
 
 
 def test_a_key_needs_an_id_a_holder_and_a_known_algorithm() -> None:

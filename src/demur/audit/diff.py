@@ -18,7 +18,7 @@ from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError
 from demur.gate.engine import FIRST_ENGINE, DecisionEngine, EngineInput
 from demur.gate.redaction import REMOVED
-from demur.grants import GrantRejection
+from demur.grants.resolution import GrantRejection
 from demur.memory.recall import MemorySettings, Recall
 from demur.model.decision import Decision
 from demur.model.record import DecisionRecord, Personal, Similarity

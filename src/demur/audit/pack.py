@@ -15,7 +15,8 @@ import msgspec
 
 from demur.canonical import canonical_bytes, digest_of_bytes
 from demur.errors import DemurError, InputError
-from demur.grants import KeyRing, SigningKey
+from demur.grants.keys import KeyRing, SigningKey
+from demur.model.grant import Grant
 from demur.model.record import ChainLink, DecisionRecord
 from demur.store.rows import ChainHead, genesis_head, link_hash
 from demur.version import ENGINE_VERSION
@@ -214,9 +215,10 @@ POLICY = "policy.yaml"
 REGISTRY = "registry.json"
 MEMORY = "memory.json"
 EARLIER = "earlier.json"
+GRANTS = "grants.json"
 _README = "README.txt"
 _NEEDED = (RECORD, POLICY, REGISTRY, _README)
-_OPTIONAL = (SEALED, MEMORY, EARLIER)
+_OPTIONAL = (SEALED, MEMORY, EARLIER, GRANTS)
 _MEMBER = {"record": RECORD, "sealed": SEALED, "chain": MANIFEST}
 # Keys of grants sign packs too; the prefix keeps the two signatures apart.
 _SIGNED = b"demur pack.v1\n"
@@ -233,6 +235,11 @@ This is one decision of demur, and everything that it was made of.
   manifest.json  the digest of each of these, and the record's place in its chain
 
 `demur replay FILE` checks all of it and makes the decision again.
+"""
+
+
+_GRANT_WORDS = b"""
+  grants.json    the grants as they were signed; a record holds only their digests
 """
 
 
@@ -255,7 +262,10 @@ class PackSignature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Pack(NamedTuple):
-    """The content of a pack. `signed_by` is the holder of the trusted key, if it was checked."""
+    """The content of a pack. `signed_by` is the holder of the trusted key, if it was checked.
+
+    `grants` are those of the decision with their signatures; only a signed pack holds them.
+    """
 
     record: DecisionRecord
     policy: str
@@ -264,6 +274,7 @@ class Pack(NamedTuple):
     earlier: DecisionRecord | None = None
     signature: PackSignature | None = None
     signed_by: str | None = None
+    grants: tuple[Grant, ...] = ()
 
 
 class _PackManifest(
@@ -291,6 +302,7 @@ def _encode_canonical(value: Any) -> bytes:
 
 
 _decode_manifest = msgspec.json.Decoder(_PackManifest).decode
+_decode_grants = msgspec.json.Decoder(tuple[Grant, ...]).decode
 _decode_memory = msgspec.json.Decoder(tuple[PackedExperience, ...]).decode
 
 
@@ -299,7 +311,8 @@ _decode_memory = msgspec.json.Decoder(tuple[PackedExperience, ...]).decode
 
 def write_pack(pack: Pack, key: SigningKey | None = None) -> bytes:
     """Return the bytes of the file, signed if there is a key to sign with."""
-    record, members = pack.record, _build_members(pack)
+    # INVARIANT: a pack that nobody signed holds no signature of a grant.
+    record, members = pack.record, _build_members(pack, with_grants=key is not None)
     manifest = _PackManifest(
         schema_version=PACK_VERSION,
         decision_id=record.decision_id,
@@ -314,7 +327,7 @@ def write_pack(pack: Pack, key: SigningKey | None = None) -> bytes:
     return write_zip({**members, MANIFEST: _encode_canonical(manifest.with_digest())})
 
 
-def _build_members(pack: Pack) -> dict[str, bytes]:
+def _build_members(pack: Pack, *, with_grants: bool) -> dict[str, bytes]:
     record = pack.record
     members = {
         _README: _WORDS,
@@ -328,6 +341,9 @@ def _build_members(pack: Pack) -> dict[str, bytes]:
         members[MEMORY] = _encode_canonical(pack.memory)
     if pack.earlier is not None:
         members[EARLIER] = write_line(pack.earlier)
+    if pack.grants and with_grants:
+        members[_README] = _WORDS + _GRANT_WORDS
+        members[GRANTS] = _encode_canonical(pack.grants)
     return members
 
 
@@ -408,6 +424,7 @@ def _build_pack(members: Mapping[str, bytes], manifest: _PackManifest) -> Pack:
         memory=_read_memory(members),
         earlier=_read_earlier(members),
         signature=manifest.signature,
+        grants=_read_grants(members, record),
     )
 
 
@@ -438,3 +455,20 @@ def _read_earlier(members: Mapping[str, bytes]) -> DecisionRecord | None:
         return read_line(members[EARLIER])
     except InputError as error:
         raise PackError(error.problem, where=EARLIER) from error
+
+
+def _read_grants(members: Mapping[str, bytes], record: DecisionRecord) -> tuple[Grant, ...]:
+    if GRANTS not in members:
+        return ()
+    try:
+        grants = _decode_grants(members[GRANTS])
+        exact = _encode_canonical(grants) == members[GRANTS]
+        digests = [grant.compute_digest() for grant in grants]
+    except _UNREADABLE as error:
+        raise PackError(f"not a list of grants: {error}", where=GRANTS) from error
+    if not grants or not exact:
+        raise PackError("not written as packs are", where=GRANTS)
+    recorded = () if record.personal is None else record.personal.grants
+    if not {*digests} <= {grant.digest for grant in recorded}:
+        raise PackError("not the grants that the record names", where=GRANTS)
+    return grants

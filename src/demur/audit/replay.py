@@ -130,6 +130,7 @@ def _prepare(record: DecisionRecord, personal: Personal, recall: Recall | None) 
         redacted=RedactedRequest(personal.request, removed),
         attempt=RequestAttempt(record.root_id, record.attempt, record.attempts_left),
         now=now,
+        is_replay=True,
     )
 
 
@@ -377,5 +378,7 @@ def _replay_notes(pack: Pack) -> Iterator[str]:
         yield f"signed by {pack.signed_by}"
     elif pack.signature is not None:
         yield f"signed with the key {pack.signature.key_id}; without `--keys` that is not checked"
+    if pack.grants:
+        yield f"the signatures of {len(pack.grants)} grants are in the pack"
     if pack.earlier is not None:
         yield "the decision that was resolved is taken as recorded: replay its own pack"

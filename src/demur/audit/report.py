@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from demur.audit.pack import Pack, PackedExperience
 from demur.codes.loading import parse_bundle
 from demur.codes.markup import markdown_code, markdown_prose
@@ -15,6 +17,7 @@ from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError
 from demur.gate.engine import DecisionCause
 from demur.memory.recall import Recall
+from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.model.request import own_signals
 from demur.policy.evaluation import FoundCode
@@ -254,7 +257,16 @@ def export_pack(store: Store, record: DecisionRecord) -> Pack:
         registry=_snapshot_text(store, "registry", determinism.registry_digest),
         memory=tuple(_packed_experiences(store, record)),
         earlier=_earlier_record(store, record),
+        grants=_signed_grants(store, record),
     )
+
+
+def _signed_grants(store: Store, record: DecisionRecord) -> tuple[Grant, ...]:
+    """Return the grants of a decision with their signatures, as far as the store has them."""
+    recorded = () if record.personal is None else record.personal.grants
+    digests = [grant.digest for grant in recorded if grant.digest is not msgspec.UNSET]
+    found = store.find_grants(record.tenant, digests) if digests else {}
+    return tuple(found[digest] for digest in dict.fromkeys(digests) if digest in found)
 
 
 def _snapshot_text(store: Store, kind: str, digest: str) -> str:

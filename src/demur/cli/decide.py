@@ -46,7 +46,9 @@ from demur.gate.config import Config, open_dry_run_gate, open_gate
 from demur.gate.gate import Gate
 from demur.gate.inputs import DEFAULT_TENANT, check_signals
 from demur.gate.memory import DEFAULT_SEVERITY
-from demur.grants import GrantRejection, read_grant_file, read_signing_key, sign_approval
+from demur.grants.keys import read_grant_file, read_signing_key
+from demur.grants.resolution import GrantRejection
+from demur.grants.signing import sign_approval
 from demur.memory.experience import ActionOutcome
 from demur.model.decision import Outcome
 from demur.model.finding import Finding
@@ -236,6 +238,8 @@ _REJECTION_HELP = {
     GrantRejection.BAD_SIGNATURE: _OTHER_KEY,
     GrantRejection.WRONG_ALGORITHM: _OTHER_KEY,
     GrantRejection.KIND_NOT_PERMITTED: "the trusted key `{key}` may not grant this kind",
+    GrantRejection.TENANT_NOT_PERMITTED: "the trusted key `{key}` may not grant for this tenant",
+    GrantRejection.REVOCATIONS_UNKNOWN: "the `revocations` of {config} cannot be read",
 }
 
 

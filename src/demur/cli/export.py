@@ -55,7 +55,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
 from demur.gate.config import load_config, load_trusted_keys
-from demur.grants import KeyRing, read_signing_key
+from demur.grants.keys import KeyRing, read_signing_key
 from demur.model.record import DecisionRecord
 from demur.policy.loader import load_policy
 from demur.service.sample import SAMPLE_TENANT

@@ -1,4 +1,4 @@
-"""`demur grant`: make keys, sign, verify and revoke grants; read and write their files."""
+"""`demur grant`: make keys, sign, verify, list and revoke grants."""
 
 import json
 import os
@@ -11,21 +11,32 @@ import msgspec
 
 from demur.cli.main import Arguments, UsageError
 from demur.cli.options import STANDARD_INPUT, hint_terminal, parse_period, require_code
+from demur.cli.terminal import Paint, format_table
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    load_settings,
+    open_existing_store,
+)
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind
-from demur.errors import GrantError, error_reason
-from demur.grants import (
+from demur.errors import GrantError, InputError, error_reason, one_line
+from demur.gate.clock import format_timestamp, system_clock
+from demur.gate.config import Config
+from demur.gate.grants import GrantView, list_grant_views
+from demur.grants.keys import (
     KEY_BYTES,
     SigningKey,
-    check_grant,
     read_grant_file,
     read_key_ring,
-    read_revocations,
     read_signing_key,
-    sign_grant,
 )
+from demur.grants.resolution import check_grant
+from demur.grants.revocations import RevocationFile
+from demur.grants.signing import sign_grant
 from demur.model.grant import Grant
+from demur.store.grant_tables import ALL_TENANTS, Revocation
 
 
 def _write_key(path: Path, content: bytes, *, secret: bool) -> None:
@@ -46,6 +57,7 @@ def configure_grant_keygen(add: Arguments) -> None:
     add("--algorithm", choices=["ed25519", "hmac-sha256"], default="ed25519")
     kinds = [str(kind) for kind in GrantKind]
     add("--kind ...", "limit the key to this kind of grant", choices=kinds)
+    add("--tenant TENANT ...", "limit the key to grants for this tenant")
 
 
 def run_grant_keygen(args: Namespace) -> int:
@@ -58,6 +70,7 @@ def run_grant_keygen(args: Namespace) -> int:
         holder=args.holder,
         algorithm=args.algorithm,
         kinds=[GrantKind(kind) for kind in args.kind],
+        tenants=args.tenant,
     )
     trusted = key.trusted_key()
     secret_path, trusted_path = Path(f"{args.name}.key.json"), Path(f"{args.name}.trusted.json")
@@ -75,9 +88,15 @@ def configure_grant_create(add: Arguments) -> None:
     add("kind", "the kind of grant", choices=[str(word) for word in GrantKind])
     add("--key KEY", "the signing key's file", required=True, type=Path)
     add("--to TO", "who may use it, e.g. `agent:billing`", required=True)
-    add("--scope KEY=VALUE ...", "the scope it covers", required=True, default=None)
+    add(
+        "--scope KEY=VALUE ...",
+        "the scope it covers; without `tenant=NAME` it is for the tenant `default`",
+        required=True,
+        default=None,
+    )
     add("--code CODE ...", "lift only this code")
     add("--for PERIOD", "validity, like 30m, 8h, 7d", dest="period", default="1h")
+    add("--uses N", "how many decisions it may allow; default: any number", type=int)
     add("--id ID", "the id of the grant; default: a random id")
 
 
@@ -99,6 +118,7 @@ def run_grant_create(args: Namespace) -> int:
         not_before=now,
         expires_at=now + parse_period(args.period),
         codes=[_require_liftable(code, args.kind, registry) for code in args.code],
+        uses=args.uses,
     )
     print(grant.to_json().decode())
     return 0
@@ -139,9 +159,8 @@ def run_grant_verify(args: Namespace) -> int:
     else:
         grant = Grant.from_json(read_grant_file(args.grant))
     now = datetime.now(UTC)  # noqa: TID251 - the command is where the clock enters
-    why = check_grant(
-        grant, read_key_ring(args.trust), now=now, revoked=read_revocations(args.revoked)
-    )
+    revoked = () if args.revoked is None else RevocationFile(args.revoked).read()
+    why = check_grant(grant, read_key_ring(args.trust), now=now, revoked=revoked)
     if args.json:
         print(json.dumps({"grant_id": grant.grant_id, "valid": why is None, "why": why}))
     elif why is None:
@@ -156,15 +175,139 @@ def run_grant_verify(args: Namespace) -> int:
 def configure_grant_revoke(add: Arguments) -> None:
     """Add the command's arguments."""
     add("grant_id GRANT_ID", "the id of the grant")
-    add("--revoked REVOKED", "the revocation list to add to", required=True, type=Path)
+    add("--revoked FILE", "write to this revocation file only", type=Path)
+    add_tenant_option(add, "only for this tenant; default: for all tenants")
+    add("--note TEXT", "why it is revoked", default="")
+    add("--json", "one JSON object")
+    add_config_option(add)
 
 
 def run_grant_revoke(args: Namespace) -> int:
-    """Add the id, and replace the list in one step, so that readers never see half of it."""
-    before = read_revocations(args.revoked) if args.revoked.exists() else frozenset()
-    ids = sorted(before | {args.grant_id})
-    draft = args.revoked.with_name(f"{args.revoked.name}.new")
-    draft.write_text(json.dumps(ids, indent=2) + "\n", encoding="utf-8")
-    draft.replace(args.revoked)
-    print(f"revoked {args.grant_id}: {len(ids)} on the list {args.revoked}")
+    """Revoke the grant where gates look, and say who will see it."""
+    if not args.grant_id.strip() or not args.grant_id.isprintable():
+        raise UsageError("a grant id is printable text", help="`demur grant list` lists them")
+    if args.revoked is not None:
+        if args.tenant or args.note:
+            raise UsageError("a revocation file holds ids only", help="drop --tenant and --note")
+        places = [_revoke_in_file(args.revoked, args.grant_id)]
+    else:
+        places = _revoke_by_settings(args, load_settings(args))
+    if args.json:
+        written = [place for place, _ in places]
+        print(json.dumps({"grant_id": args.grant_id, "written_to": written}))
+        return 0
+    print(f"revoked {args.grant_id}")
+    for place, seen_by in places:
+        print(f"  {place}: {seen_by}")
+    return 0
+
+
+def _revoke_by_settings(args: Namespace, config: Config) -> list[tuple[str, str]]:
+    if not config.store and not config.revocations:
+        raise InputError(
+            "the settings name neither a store nor a revocation file",
+            help='set `store` or `revocations = "revoked.json"`, or name a file with --revoked',
+        )
+    if args.tenant and config.revocations:
+        raise UsageError(
+            "the settings name a revocation file, which holds for all tenants",
+            help="drop --tenant",
+        )
+    places = []
+    if config.store:
+        with open_existing_store(config) as store:
+            revocation = Revocation(
+                tenant=args.tenant or ALL_TENANTS,
+                grant_id=args.grant_id,
+                revoked_at=format_timestamp(system_clock()),
+                revoked_by="command line",
+                note=args.note,
+            )
+            is_new = store.revoke_grant(revocation)
+        whose = f"for the tenant {args.tenant}" if args.tenant else "for all tenants"
+        before = "" if is_new else " (it was revoked before)"
+        seen_by = f"every gate over this store sees it at its next decision, {whose}{before}"
+        places.append((config.store, seen_by))
+    if config.revocations:
+        places.append(_revoke_in_file(Path(config.revocations), args.grant_id))
+    return places
+
+
+def _revoke_in_file(path: Path, grant_id: str) -> tuple[str, str]:
+    count = len(RevocationFile(path).add([grant_id]))
+    seen_by = "gates whose settings name it as `revocations` see it at their next decision"
+    return str(path), f"{count} on the list; {seen_by}"
+
+
+def configure_grant_list(add: Arguments) -> None:
+    """Add the command's arguments."""
+    add_tenant_option(add)
+    add("--json", "one JSON object per grant")
+    add_config_option(add)
+
+
+def run_grant_list(args: Namespace) -> int:
+    """Print the grants that came with decisions, and those that were revoked."""
+    config = load_settings(args)
+    now = format_timestamp(system_clock())
+    with open_existing_store(config) as store:
+        views = list_grant_views(store, now, tenant=args.tenant)
+    views = [_add_revocations(view, config) for view in views]
+    if args.json:
+        for view in views:
+            print(msgspec.json.encode(view).decode())
+        return 0
+    paint = Paint()
+    if not views:
+        print(paint("no grants; they are listed once a decision was made with them", "dim"))
+        return 0
+    head = ("GRANT", "STATE", "TENANT", "KIND", "BY", "TO", "UNTIL")
+    print(format_table(map(_grant_row, views), head, paint))
+    return 0
+
+
+def _add_revocations(view: GrantView, config: Config) -> GrantView:
+    """Return the view, revoked if the settings or their revocation file say so."""
+    in_file: frozenset[str] = frozenset()
+    if config.revocations:
+        in_file = RevocationFile(config.revocations).read()
+    is_revoked = view.grant_id in in_file or view.grant_id in config.revoked
+    return msgspec.structs.replace(view, state="revoked") if is_revoked else view
+
+
+def _grant_row(view: GrantView) -> tuple[str, ...]:
+    grant = view.grant
+    tenant = one_line(view.tenant or "(all)")
+    if grant is None:
+        return (one_line(view.grant_id), view.state, tenant, "", "", "", "")
+    used = "" if grant.max_uses is None else f", used {view.used} of {grant.max_uses}"
+    names = map(one_line, (grant.kind, grant.granted_by, grant.granted_to))
+    until = f"{grant.expires_at:%Y-%m-%d %H:%M}"
+    return (one_line(view.grant_id), f"{view.state}{used}", tenant, *names, until)
+
+
+def configure_grant_show(add: Arguments) -> None:
+    """Add the command's arguments."""
+    add("grant_id GRANT_ID", "the id of the grant")
+    add_tenant_option(add)
+    add("--signed", "the grant as it was signed, for an audit: keep it to yourself")
+    add_config_option(add)
+
+
+def run_grant_show(args: Namespace) -> int:
+    """Print what is known of a grant as JSON."""
+    config = load_settings(args)
+    now = format_timestamp(system_clock())
+    with open_existing_store(config) as store:
+        views = list_grant_views(store, now, tenant=args.tenant, grant_id=args.grant_id)
+        rows = store.list_grants(args.tenant, args.grant_id)
+    if not views:
+        help_text = "`demur grant list` lists those that came with decisions"
+        raise InputError(f"there is no grant `{args.grant_id}`", help=help_text)
+    if args.signed:
+        for row in rows:
+            print(row.signed_grant)
+        return 0
+    for view in views:
+        print(msgspec.json.format(msgspec.json.encode(_add_revocations(view, config))).decode())
     return 0

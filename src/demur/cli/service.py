@@ -169,7 +169,8 @@ def run_keys_list(args: Namespace) -> int:
 
 def describe_key(key: ApiKey) -> dict[str, Any]:
     """Return a key as JSON fields."""
-    return {**{name: getattr(key, name) for name in _KEY_FIELDS}, "roles": key.roles.split()}
+    lists = {"roles": key.roles.split(), "subjects": key.subjects.splitlines()}
+    return {**{name: getattr(key, name) for name in _KEY_FIELDS}, **lists}
 
 
 def _key_row(key: ApiKey, now: str) -> tuple[str, ...]:
@@ -194,6 +195,10 @@ def configure_keys_create(add: Arguments) -> None:
         choices=[str(role) for role in Role],
         default=None,
     )
+    add(
+        "--subject SUBJECT ...",
+        "bind the key to a subject like `agent:billing`, so that grants to it count; `*` is any",
+    )
     add("--expires PERIOD", "validity, like 90d")
     add("--note TEXT", "a note on the key", default="")
     add("--json", "one JSON object")
@@ -208,7 +213,13 @@ def run_keys_create(args: Namespace) -> int:
         )
     config = load_settings(args)
     lifetime = None if args.expires is None else parse_period(args.expires)
-    created = make_key(args.tenant or "", args.role, note=args.note, lifetime=lifetime)
+    created = make_key(
+        args.tenant or "",
+        args.role,
+        note=args.note,
+        lifetime=lifetime,
+        subjects=args.subject,
+    )
     store = open_configured_store(config)
     if store is None:
         raise InputError(
@@ -225,6 +236,9 @@ def run_keys_create(args: Namespace) -> int:
     until = created.key.expires_at or "it is revoked"
     print(paint(created.token, "bold"))
     print(f"  key {created.key.key_id} for {whose}: {created.key.roles}; good until {until}")
+    if Role.DECIDE in args.role and not args.subject:
+        note = "  grants do not count for it: --subject binds a key to the subjects of its holder"
+        print(paint(note, "dim"))
     print(paint("  the key is shown once: only its digest is stored", "dim"))
     return 0
 

@@ -32,7 +32,9 @@ from demur.enforce.opening import read_agent_policy
 from demur.errors import InputError
 from demur.gate.config import CONFIG_NAME, STORE_NAME, load_config, open_configured_store
 from demur.gate.gate import Gate
-from demur.grants import KEY_BYTES, KeyRing, SigningKey, resolve, sign_grant
+from demur.grants.keys import KEY_BYTES, KeyRing, SigningKey
+from demur.grants.resolution import resolve
+from demur.grants.signing import sign_grant
 from demur.memory.recall import MemorySettings
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord

@@ -4,7 +4,7 @@ A check is written once, as a generator that yields steps. `drive` runs each ste
 `adrive` awaits it. An error of a step is raised in the generator, at its `yield`.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping
 from inspect import isawaitable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -28,7 +28,8 @@ class CallContext(NamedTuple):
     run, session or thread of one agent. `subject` (`id`, `type`, `roles`) is the requester;
     `key` replaces its id as the key of rate limits. `subject` and `tenant` override those of the
     enforcer.
-    `signals` are what models and services say about the call, for rules to read.
+    `signals` are what models and services say about the call, for rules to read. `subjects` are
+    those that you authenticated the caller as; None trusts `subject`.
     """
 
     framework: str = ""
@@ -38,6 +39,7 @@ class CallContext(NamedTuple):
     tenant: str | None = None
     key: str | None = None
     signals: Mapping[str, Any] | None = None
+    subjects: Collection[str] | None = None
 
     @property
     def trace(self) -> dict[str, str]:
@@ -108,6 +110,7 @@ class RunGate(NamedTuple):
     accepted: Iterable[str]
     tenant: str | None
     signals: Mapping[str, Any] | None = None
+    subjects: Collection[str] | None = None
 
     def run(self) -> DecisionRecord:
         """Decide."""
@@ -124,6 +127,7 @@ class RunGate(NamedTuple):
             "accepted": self.accepted,
             "tenant": self.tenant,
             "signals": self.signals,
+            "subjects": self.subjects,
         }
 
 

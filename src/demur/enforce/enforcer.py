@@ -520,6 +520,7 @@ class Enforcer:
                 accepted_constraints,
                 tenant=context.tenant or self._tenant,
                 signals=context.signals,
+                subjects=context.subjects,
             )
         return build_result(
             surface,

@@ -19,7 +19,8 @@ from demur.errors import InputError, error_reason
 from demur.gate.gate import DEFAULT_MAX_ATTEMPTS, Gate, Sink
 from demur.gate.guard_settings import GuardSettings, read_guard_settings, resolve_guard_paths
 from demur.gate.redaction import find_profile
-from demur.grants import KeyRing, TrustedKey
+from demur.grants.keys import KeyRing, TrustedKey
+from demur.grants.revocations import RevocationFile
 from demur.memory.recall import MemorySettings
 from demur.model.finding import Finding
 from demur.model.grant import Grant
@@ -28,9 +29,9 @@ from demur.policy.loader import AGENT_POLICY, load_policy
 from demur.policy.policy import Mode, Policy
 from demur.source.item import did_you_mean
 from demur.source.mismatch import describe_mismatch
-from demur.store.opening import DryRunStore, open_store
+from demur.store.opening import DEFAULT_DEADLINE_S, DryRunStore, open_store
 from demur.store.spool import Spool
-from demur.store.sqlite import MEMORY
+from demur.store.sqlite_connections import MEMORY
 from demur.store.store import Store
 
 CONFIG_NAME = "demur.toml"
@@ -53,7 +54,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     policy: str = "policy.yaml"
     store: str = STORE_NAME
     durability: Literal["full", "normal"] = "full"
-    deadline_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    deadline_s: Annotated[float, msgspec.Meta(gt=0)] = DEFAULT_DEADLINE_S
     mode: Mode | None = None
     redaction: str = "default"
     redact_paths: tuple[str, ...] = ()
@@ -61,6 +62,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     registries: tuple[str, ...] = ()
     keys: str | None = None
     revoked: tuple[str, ...] = ()
+    revocations: str | None = None
     attempts: Annotated[int, msgspec.Meta(ge=1)] = DEFAULT_MAX_ATTEMPTS
     spool: str | None = None
     memory: MemorySettings | None = MemorySettings()
@@ -196,6 +198,7 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
         store=place(config.store),
         registries=tuple(place(path) for path in config.registries),
         keys=None if config.keys is None else place(config.keys),
+        revocations=None if config.revocations is None else place(config.revocations),
         spool=None if config.spool is None else place(config.spool),
         guards=resolve_guard_paths(config.guards, folder),
         service={
@@ -232,6 +235,7 @@ def open_gate(
         "memory": config.memory,
         "keys": load_trusted_keys(config.keys),
         "revoked": config.revoked,
+        "revocations": RevocationFile(config.revocations) if config.revocations else None,
         "attempts": config.attempts,
         "sinks": sinks,
         "spool": open_configured_spool(config),

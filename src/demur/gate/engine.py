@@ -16,7 +16,8 @@ import msgspec
 from demur.classification import make_decision, missing_grants
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind, Surface, Verdict
-from demur.grants import KeyRing, resolve
+from demur.grants.keys import KeyRing
+from demur.grants.resolution import resolve
 from demur.memory.recall import MemorySettings, Recall, apply_memory
 from demur.model.decision import Decision
 from demur.model.finding import Finding
@@ -200,6 +201,12 @@ class EngineInput(msgspec.Struct, frozen=True):
     requester: str | None = None
     scope: Mapping[str, str] = {}
     now: datetime | None = None
+    # Ids of revoked grants beside those of the engine; None says that they are unknown.
+    revoked: frozenset[str] | None = frozenset()
+    # The subjects that the caller proved to be; None trusts the requester.
+    subjects: frozenset[str] | None = None
+    # Digests of grants without uses left; None says that nobody counts uses.
+    used_up: frozenset[str] | None = None
     # The recorded checks of the grants, by grant id: for replays without keys.
     recorded_rejections: Mapping[str, str | None] | None = None
 
@@ -309,13 +316,16 @@ class DecisionEngine:
             decision = self._remake_decision(
                 decision, codes, resolved_codes=(), lifted_by=(), ignored_grants=()
             )
+        revoked = engine_input.revoked
         resolved = resolve(
             decision,
             engine_input.grants,
             engine_input.accepted,
             keys=self._keys,
             now=engine_input.now,
-            revoked=self._revoked,
+            revoked=None if revoked is None else self._revoked | revoked,
+            subjects=engine_input.subjects,
+            used_up=engine_input.used_up,
             recorded_rejections=engine_input.recorded_rejections,
             registry=self.registry,
         )

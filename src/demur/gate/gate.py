@@ -29,6 +29,7 @@ from demur.gate.engine import (
     resolution_result,
     storage_unavailable_result,
 )
+from demur.gate.grants import GrantStatus, grants_to_store, read_grant_status
 from demur.gate.inputs import (
     DEFAULT_TENANT,
     PreparedRequest,
@@ -47,7 +48,8 @@ from demur.gate.memory import (
 )
 from demur.gate.record import Basis, Recorder
 from demur.gate.redaction import DEFAULT_PROFILE, RedactionProfile, check_profile
-from demur.grants import KeyRing
+from demur.grants.keys import KeyRing
+from demur.grants.revocations import RevocationFile
 from demur.memory.experience import ActionOutcome
 from demur.memory.projection import HashedProjection, Projection
 from demur.memory.recall import MemorySettings, Recall, recall_similar
@@ -55,9 +57,10 @@ from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.policy.policy import Mode, Policy
-from demur.store.backend import StorageError
+from demur.store.backend import StorageError, UnavailableError
+from demur.store.grant_tables import NO_GRANTS, RecordGrants
 from demur.store.rows import ExperienceRow, Snapshot
-from demur.store.spool import Spool
+from demur.store.spool import OutageLog, Spool
 from demur.store.store import Store, StoredRecord
 
 Sink = Callable[[DecisionRecord], None]
@@ -75,6 +78,11 @@ class _DraftDecision(NamedTuple):
 
     prepared: PreparedRequest
     record: DecisionRecord
+    # The decision that this one resolves.
+    resolved: DecisionRecord | None = None
+    grants: RecordGrants = NO_GRANTS
+    # Why the store could not be read; then it is not asked to store, which would wait again.
+    outage: UnavailableError | None = None
 
 
 class Gate:
@@ -86,6 +94,9 @@ class Gate:
 
     With a store, requests that resemble a failure are escalated or denied; `memory=None` turns
     that off.
+
+    A grant counts unless its id is in `revoked`, in the file of `revocations`, or revoked in the
+    store; file and store are read anew for each request with grants.
     """
 
     def __init__(
@@ -100,6 +111,7 @@ class Gate:
         projection: Projection | None = None,
         keys: KeyRing | None = None,
         revoked: Collection[str] = (),
+        revocations: RevocationFile | None = None,
         attempts: int = DEFAULT_MAX_ATTEMPTS,
         sinks: Sequence[Sink] = (),
         spool: Spool | None = None,
@@ -133,9 +145,10 @@ class Gate:
         )
         self._recorder = Recorder(self._engine, self.mode, redaction.name, registry_digest)
         self._redaction = check_profile(redaction)
+        self._revocations = revocations
         self._max_attempts = attempts
         self._sinks = tuple(sinks)
-        self._spool = spool
+        self._outages = OutageLog(spool)
         self._clock = clock
         self._entropy = entropy
         self._ids = IdSource(clock, entropy)
@@ -150,6 +163,7 @@ class Gate:
         signals: Mapping[str, Any] | None = None,
         guard_signals: Mapping[str, Any] | None = None,
         tenant: str | None = None,
+        subjects: Collection[str] | None = None,
     ) -> DecisionRecord:
         """Store and return the decision on a request.
 
@@ -157,7 +171,9 @@ class Gate:
         the request. A signal is a number, a text or a boolean that rules read as `signals.NAME`.
         `guard_signals` are those of your own guards and models, which rules read as
         `signals.guards.GUARD.NAME`; never pass on what a caller sent there. The operator sets
-        `tenant`; a request that names another one is an error.
+        `tenant`; a request that names another one is an error. `subjects` are those that you
+        authenticated the caller as, like `agent:billing`: grants to others lift nothing. Without
+        it, the caller is trusted to name the subject.
 
         If the store cannot be reached, the decision is ABSTAIN with STORAGE_UNAVAILABLE; it is not
         an error.
@@ -174,6 +190,7 @@ class Gate:
             accepted=accepted,
             signals=signals,
             guard_signals=guard_signals,
+            subjects=subjects,
         )
         return self._notify_sinks(self._persist(self._draft_decision(prepared)))
 
@@ -196,6 +213,7 @@ class Gate:
         signals: Mapping[str, Any] | None = None,
         guard_signals: Mapping[str, Any] | None = None,
         tenant: str | None = None,
+        subjects: Collection[str] | None = None,
     ) -> DecisionRecord:
         """Return the decision on a request, like `decide`, without blocking the event loop."""
         prepared = self._prepare(
@@ -206,10 +224,11 @@ class Gate:
             accepted=accepted,
             signals=signals,
             guard_signals=guard_signals,
+            subjects=subjects,
         )
         memories, now = self._memories, prepared.now
         is_cached = memories is None or memories.cached_index(prepared.tenant, now) is not None
-        if is_cached and prepared.request.continues is None:
+        if is_cached and prepared.request.continues is None and not prepared.grants:
             draft = self._draft_decision(prepared)
         else:
             # It has to read the store.
@@ -225,14 +244,22 @@ class Gate:
             InputError: A request cannot be used; then none is decided.
         """
         prepared = [self._prepare(request, tenant) for request in requests]
-        drafts = [self._draft_decision(one) for one in prepared]
+        drafts: list[_DraftDecision] = []
+        outage: UnavailableError | None = None
+        for one in prepared:
+            draft = self._draft_outage(one, outage) if outage else self._draft_decision(one)
+            drafts.append(draft)
+            outage = draft.outage
         records = [draft.record for draft in drafts]
-        if self.store is not None:
+        if outage is not None:
+            records = [self._spool_unstored(draft, outage) for draft in drafts]
+        elif self.store is not None:
             try:
                 stored = self.store.put_many(records, self._snapshots)
             except StorageError as error:
                 records = [self._spool_unstored(draft, error) for draft in drafts]
             else:
+                self._outages.end()
                 records = list(map(self._resolve_duplicate, drafts, stored))
         return list(map(self._notify_sinks, records))
 
@@ -243,11 +270,12 @@ class Gate:
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
         tenant: str | None = None,
+        subjects: Collection[str] | None = None,
     ) -> DecisionRecord:
         """Apply grants and accepted constraints to an earlier decision and store the result.
 
         The policy is not evaluated again. The new record continues the earlier one, and later
-        requests that continue it inherit its grants.
+        requests that continue it inherit its grants. `subjects` are as in `decide`.
 
         Raises:
             InputError: There is no such decision, it was erased, or there is nothing to resolve.
@@ -268,14 +296,12 @@ class Gate:
             findings=personal.findings,
             grants=grants,
             accepted=accepted,
+            subjects=subjects,
         )
         prepared = attach_history(self.store, prepared, self._max_attempts)
         # Grants refer to the original request, before redaction.
         prepared = msgspec.structs.replace(prepared, scope=personal.scope)
-        decision = self._engine.resolve(before.decision, _engine_input(prepared, None))
-        result = resolution_result(decision, decision_id)
-        record = self._build_record(prepared, result, None, basis="resolution")
-        return self._notify_sinks(self._persist(_DraftDecision(prepared, record)))
+        return self._notify_sinks(self._persist(self._draft_resolution(prepared, before)))
 
     def learn(
         self,
@@ -354,6 +380,7 @@ class Gate:
         accepted: Iterable[str] = (),
         signals: Mapping[str, Any] | None = None,
         guard_signals: Mapping[str, Any] | None = None,
+        subjects: Collection[str] | None = None,
     ) -> PreparedRequest:
         prepared = prepare_request(
             request,
@@ -366,6 +393,7 @@ class Gate:
             accepted=accepted,
             signals=signals,
             guard_signals=guard_signals,
+            subjects=subjects,
         )
         check_policy_pin(prepared, self.policy)
         return prepared
@@ -374,7 +402,7 @@ class Gate:
         try:
             prepared = attach_history(self.store, prepared, self._max_attempts)
         except StorageError as error:
-            return self._draft_runtime(prepared, storage_unavailable_result(self.registry, error))
+            return self._draft_outage(prepared, error)
         recall, memories = None, self._memories
         try:
             if memories is not None and self._engine.memory is not None:
@@ -382,15 +410,32 @@ class Gate:
                 if index.experiences:
                     vector = self._projection.project(prepared.redacted.request)
                     recall = recall_similar(index, vector, self._engine.memory)
-            result = self._engine.evaluate(_engine_input(prepared, recall))
-            return _DraftDecision(prepared, self._build_record(prepared, result, recall))
+            status = read_grant_status(self.store, self._revocations, prepared)
+            result = self._engine.evaluate(_engine_input(prepared, recall, status))
+            record = self._build_record(prepared, result, recall)
+            return _DraftDecision(prepared, record, grants=grants_to_store(prepared, record))
         except StorageError as error:
-            return self._draft_runtime(prepared, storage_unavailable_result(self.registry, error))
+            return self._draft_outage(prepared, error)
         except Exception as error:  # noqa: BLE001 - any error refuses and is recorded
             # Log only place and type: the message of an error may quote the request.
             place = "".join(traceback.format_tb(error.__traceback__))
             _log.error("the decision failed: %s\n%s", type(error).__name__, place)
             return self._draft_runtime(prepared, internal_error_result(self.registry, error))
+
+    def _draft_resolution(
+        self, prepared: PreparedRequest, before: DecisionRecord
+    ) -> _DraftDecision:
+        status = read_grant_status(self.store, self._revocations, prepared)
+        decision = self._engine.resolve(before.decision, _engine_input(prepared, None, status))
+        result = resolution_result(decision, before.decision_id)
+        record = self._build_record(prepared, result, None, basis="resolution")
+        return _DraftDecision(prepared, record, before, grants_to_store(prepared, record))
+
+    def _draft_again(self, draft: _DraftDecision) -> _DraftDecision:
+        """Return the decision without a grant whose last use another decision took meanwhile."""
+        if draft.resolved is not None:
+            return self._draft_resolution(draft.prepared, draft.resolved)
+        return self._draft_decision(draft.prepared)
 
     def _build_record(
         self,
@@ -408,6 +453,11 @@ class Gate:
             basis=basis,
         )
 
+    def _draft_outage(self, prepared: PreparedRequest, error: StorageError) -> _DraftDecision:
+        draft = self._draft_runtime(prepared, storage_unavailable_result(self.registry, error))
+        outage = error if isinstance(error, UnavailableError) else None
+        return draft._replace(outage=outage)
+
     def _draft_runtime(self, prepared: PreparedRequest, result: EngineResult) -> _DraftDecision:
         record = self._build_record(prepared, result, None, basis="runtime")
         # Leave the request id free, so that a retry of the same request is evaluated. The sealed
@@ -417,19 +467,29 @@ class Gate:
     def _persist(self, draft: _DraftDecision) -> DecisionRecord:
         if self.store is None:
             return draft.record
+        if draft.outage is not None:
+            return self._spool_unstored(draft, draft.outage)
         try:
-            stored = self.store.put(draft.record, self._snapshots)
+            stored = self.store.put(draft.record, self._snapshots, draft.grants)
         except StorageError as error:
             return self._spool_unstored(draft, error)
+        self._outages.end()
+        if stored.used_up:
+            return self._persist(self._draft_again(draft))
         return self._resolve_duplicate(draft, stored)
 
     async def _apersist(self, draft: _DraftDecision) -> DecisionRecord:
         if self.store is None:
             return draft.record
+        if draft.outage is not None:
+            return await asyncio.to_thread(self._spool_unstored, draft, draft.outage)
         try:
-            stored = await self.store.aput(draft.record, self._snapshots)
+            stored = await self.store.aput(draft.record, self._snapshots, draft.grants)
         except StorageError as error:
             return await asyncio.to_thread(self._spool_unstored, draft, error)
+        self._outages.end()
+        if stored.used_up:
+            return await self._apersist(await asyncio.to_thread(self._draft_again, draft))
         if self._is_same_request(stored, draft.prepared):
             return stored.record
         return await self._apersist(self._draft_conflict(draft, stored))
@@ -451,6 +511,10 @@ class Gate:
         # A decision made in advisory mode cannot answer a request to an enforcing gate.
         if first.enforced != (self.mode is Mode.ENFORCE):
             return False
+        # A caller who may not use its grants is not told that they allowed it.
+        subjects = prepared.subjects
+        if first.lifted_by and subjects is not None and prepared.request.requester not in subjects:
+            return False
         personal = first.personal if first.seal_holds else None
         return personal is not None and prepared.fingerprint(personal.salt) == personal.fingerprint
 
@@ -462,14 +526,7 @@ class Gate:
         """Spool a decision that could not be stored, and return its refusal."""
         result = storage_unavailable_result(self.registry, error)
         record = self._draft_runtime(draft.prepared, result).record
-        reason = str(error).replace("\n  help: ", "; ")
-        _log.error("decision %s could not be stored: %s", record.decision_id, reason)
-        try:
-            if self._spool is not None:
-                self._spool.add(record)
-        except StorageError as spool_error:
-            reason = str(spool_error).replace("\n  help: ", "; ")
-            _log.error("decision %s could not be spooled: %s", record.decision_id, reason)
+        self._outages.add(record, error)
         return record
 
     def _notify_sinks(self, record: DecisionRecord) -> DecisionRecord:
@@ -491,7 +548,9 @@ def _check_types(policy: object, store: object) -> None:
         raise InputTypeError.wrong_type("store", "a `Store` or None", store, help_text)
 
 
-def _engine_input(prepared: PreparedRequest, recall: Recall | None) -> EngineInput:
+def _engine_input(
+    prepared: PreparedRequest, recall: Recall | None, status: GrantStatus
+) -> EngineInput:
     grants, accepted = prepared.grants, prepared.inputs.accepted
     # Requester and scope matter only to grants.
     is_resolvable = bool(grants or accepted)
@@ -506,4 +565,7 @@ def _engine_input(prepared: PreparedRequest, recall: Recall | None) -> EngineInp
         requester=prepared.request.requester if is_resolvable else None,
         scope=grant_scope(prepared) if is_resolvable else {},
         now=prepared.now,
+        revoked=status.revoked,
+        subjects=prepared.subjects,
+        used_up=status.used_up,
     )

@@ -5,7 +5,7 @@ whole, and `RequestAttempt` its place among the attempts that continue one earli
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -28,9 +28,10 @@ from demur.codes.registry import Registry
 from demur.errors import InputError, InputTypeError
 from demur.gate.redaction import RedactedRequest, RedactionProfile, redact_request, scrub_texts
 from demur.model.finding import Finding
-from demur.model.grant import Grant
+from demur.model.grant import Grant, RecordedGrant
 from demur.model.record import DecisionRecord
 from demur.model.request import (
+    DEFAULT_TENANT,
     GUARD_SIGNALS,
     MAX_NAME_LENGTH,
     MEMORY_SIGNALS,
@@ -40,8 +41,6 @@ from demur.model.request import (
 from demur.policy.policy import Policy
 from demur.store.backend import StorageError
 from demur.store.store import Store
-
-DEFAULT_TENANT = "default"
 
 _Part = TypeVar("_Part", Finding, Grant)
 
@@ -92,6 +91,10 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     attempt: RequestAttempt
     now: datetime
     scope: Mapping[str, str] | None = None
+    # The subjects that the caller proved to be; None trusts the request.
+    subjects: frozenset[str] | None = None
+    # A replay keeps grants as they were recorded.
+    is_replay: bool = False
 
     @property
     def grants(self) -> tuple[Grant, ...]:
@@ -106,7 +109,7 @@ class PreparedRequest(msgspec.Struct, frozen=True):
             findings = sorted([f.code, str(f.surface), str(f.action)] for f in inputs.findings)
             identity = {
                 "findings": findings,
-                "grants": sorted(grant.grant_id for grant in inputs.grants),
+                "grants": sorted(map(_grant_identity, inputs.grants)),
                 "accepted": sorted(inputs.accepted),
                 "signals": dict(inputs.signals),
             }
@@ -125,8 +128,9 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     def stored_inputs(self) -> Inputs:
         """The inputs beside the request, redacted for storage."""
         texts, inputs = self.redacted.texts, self.inputs
-        if self.attempt.grants:
-            inputs = replace(inputs, grants=self.grants)
+        if self.grants:
+            recorded = self.grants if self.is_replay else map(RecordedGrant.from_grant, self.grants)
+            inputs = replace(inputs, grants=tuple(recorded))
         if not self.redacted.details:
             findings = (replace(one, detail="", evidence={}) for one in inputs.findings)
         elif texts:
@@ -139,6 +143,13 @@ class PreparedRequest(msgspec.Struct, frozen=True):
             return inputs
         signals = scrub_texts(inputs.signals, texts)
         return replace(inputs, findings=tuple(findings), signals=signals)
+
+
+def _grant_identity(grant: Grant) -> str:
+    """Return what tells two grants apart; records of earlier versions know only the id."""
+    if isinstance(grant, RecordedGrant):
+        return grant.grant_id if grant.digest is msgspec.UNSET else grant.digest
+    return grant.compute_digest()
 
 
 _REQUEST_ONLY = (b'{"accepted":[],"findings":[],"grants":[],"request":', b',"signals":{}}')
@@ -158,6 +169,7 @@ def prepare_request(
     accepted: Iterable[str] = (),
     signals: Mapping[str, Any] | None = None,
     guard_signals: Mapping[str, Any] | None = None,
+    subjects: Collection[str] | None = None,
 ) -> PreparedRequest:
     """Return the request and its inputs, checked and redacted.
 
@@ -181,7 +193,8 @@ def prepare_request(
             changed = _changed_signals(inputs.signals, redacted.texts)
             redacted = redacted._replace(removed=tuple(sorted({*redacted.removed, *changed})))
     name = _resolve_tenant(checked, tenant)
-    return PreparedRequest(checked, name, inputs, redacted, _FIRST_ATTEMPT, now)
+    bound = None if subjects is None else frozenset(subjects)
+    return PreparedRequest(checked, name, inputs, redacted, _FIRST_ATTEMPT, now, subjects=bound)
 
 
 def check_policy_pin(prepared: PreparedRequest, policy: Policy) -> None:
@@ -243,6 +256,7 @@ def _check_item(where: str, item: _Part, kind: type[_Part]) -> _Part:
     if not isinstance(item, kind):
         raise InputTypeError.wrong_type(where, f"a {kind.__name__}", item)
     fields = {name: getattr(item, name) for name in item.__struct_fields__}
+    fields = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
     if isinstance(item, Finding):
         fields["evidence"] = _require_json(f"{where}.evidence", item.evidence).value
     try:
@@ -364,5 +378,19 @@ def attach_history(
     earlier = {grant.grant_id: grant for grant in grants}
     for grant in prepared.inputs.grants:
         earlier.pop(grant.grant_id, None)
-    attempt = RequestAttempt(root_id, number, number < max_attempts, tuple(earlier.values()))
+    restored = _restore_signatures(known_store, prepared.tenant, earlier.values())
+    attempt = RequestAttempt(root_id, number, number < max_attempts, restored)
     return replace(prepared, attempt=attempt)
+
+
+def _restore_signatures(
+    store: Store, tenant: str, grants: Iterable[RecordedGrant]
+) -> tuple[Grant, ...]:
+    """Return recorded grants with their signatures, which only the table of grants holds.
+
+    A grant that was erased or retired since stays without one, and does not count.
+    """
+    listed = list(grants)
+    digests = [grant.digest for grant in listed if grant.digest is not msgspec.UNSET]
+    signed = store.find_grants(tenant, digests) if digests else {}
+    return tuple(signed.get(str(grant.digest), grant) for grant in listed)

@@ -22,7 +22,7 @@ from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalCl
 from demur.errors import InputError
 from demur.model.decision import Decision, IgnoredGrant, Outcome, leading_entry
 from demur.model.finding import Finding
-from demur.model.grant import Grant
+from demur.model.grant import RecordedGrant
 
 
 class FrozenDict(dict[str, Any]):
@@ -155,7 +155,7 @@ class Personal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scope: Mapping[str, str] = {}
     facts: Mapping[str, Any] = {}
     findings: tuple[Finding, ...] = ()
-    grants: tuple[Grant, ...] = ()
+    grants: tuple[RecordedGrant, ...] = ()
     risk_signals: Mapping[str, Any] = {}
 
 
@@ -270,6 +270,9 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         if key in _SEALED:
             personal = self.personal
             value = None if personal is None else getattr(personal, key)
+            if key == "grants" and value:
+                # Records of earlier versions hold signatures.
+                value = tuple(map(RecordedGrant.from_grant, value))
         elif key in _OPEN:
             value = getattr(self, key)
         else:

@@ -15,6 +15,7 @@ from demur.errors import InputError, InputTypeError
 SCHEMA_VERSION = "decision_request.v1"
 MAX_REQUEST_BYTES = 1_000_000
 MAX_NAME_LENGTH = 256
+DEFAULT_TENANT = "default"
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 JsonObject = dict[str, Any]

@@ -128,10 +128,11 @@ class RequestGaps:
             return "", f"`{_AMOUNT}` is not an object with `value` and `currency`"
         if value is MISSING:
             return _VALUE, f"`{_VALUE}` is missing; give a number"
-        if is_ambiguous_amount(value):
-            return "", f"`{_VALUE}` may mean thousands or decimals; give a number"
         if parse_amount(value) is None:
-            return "", f"`{_VALUE}` is not a number of zero or more; give one"
+            why = "is not a number of zero or more; give one"
+            if is_ambiguous_amount(value):
+                why = "may mean thousands or decimals; give a number"
+            return "", f"`{_VALUE}` {why}"
         if currency is MISSING:
             return _CURRENCY, f"`{_CURRENCY}` is missing; give {known}"
         if not isinstance(currency, str) or currency not in {"USD", *self._rates}:

@@ -17,13 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from enum import StrEnum
 from threading import Lock
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from demur.codes.reason_code import ReasonCode
 from demur.errors import InputError
 from demur.gate.clock import Clock, Entropy, format_timestamp, system_clock, system_entropy
-from demur.model.request import MAX_NAME_LENGTH
-from demur.service.problem import ProblemError
+from demur.model.request import MAX_NAME_LENGTH, Subject
+from demur.service.problem import ProblemError, forbidden
 from demur.store.rows import ApiKey
 from demur.store.store import Store
 
@@ -124,6 +126,8 @@ _PREFIX = "demur"
 _ID_BYTES = 5
 _SECRET_BYTES = 32
 _MAX_NOTE_LENGTH = 200
+# Binds a key to every subject.
+ANY_SUBJECT = "*"
 _TOKEN_PATTERN = re.compile(r"demur_[a-z2-7]{8}_[a-z2-7]{52}", re.ASCII)
 
 
@@ -137,15 +141,35 @@ class Role(StrEnum):
 
 
 class Principal(NamedTuple):
-    """The caller. `tenant` is None for a key of all tenants: then a request may name any."""
+    """The caller. `tenant` is None for a key of all tenants: then a request may name any.
+
+    `subjects` are those that the caller is bound to, None for any. With none, it may name any
+    subject, and grants do not count for it.
+    """
 
     name: str
     tenant: str | None
     roles: frozenset[Role]
+    subjects: frozenset[str] | None = None
 
     def has_role(self, role: Role) -> bool:
         """Return whether the caller has a role."""
         return role in self.roles or Role.ADMIN in self.roles
+
+    def require_subjects(self, *subjects: Any) -> None:
+        """Refuse subjects of a request that the caller's key is not bound to.
+
+        Raises:
+            ProblemError: The key is bound to others.
+        """
+        for subject in subjects if self.subjects else ():
+            try:
+                name = msgspec.convert(subject, Subject | None)
+            except msgspec.ValidationError:
+                # The gate says what is wrong with it.
+                continue
+            if name is not None and name.name not in {None, *(self.subjects or ())}:
+                raise forbidden("this key is bound to other subjects")
 
 
 # Any caller on a loopback address, while there is no key. Not an admin: only a user who can
@@ -168,10 +192,14 @@ def make_key(
     *,
     note: str = "",
     lifetime: timedelta | None = None,
+    subjects: Iterable[str] = (),
     clock: Clock = system_clock,
     entropy: Entropy = system_entropy,
 ) -> NewKey:
     """Return a new key for a tenant; an empty name is for all of them.
+
+    `subjects` bind the key: its holder is authenticated as these, so that grants to them count. The
+    subject `*` is any: only for a program that authenticates subjects by itself.
 
     Raises:
         InputError: A role is unknown or missing, or a text is invalid.
@@ -185,6 +213,11 @@ def make_key(
         raise InputError("a key needs a role", where="roles", help=roles_help)
     _check_text("tenant", tenant, MAX_NAME_LENGTH)
     _check_text("note", note, _MAX_NOTE_LENGTH)
+    bound = sorted(set(subjects))
+    for subject in bound:
+        _check_text("subjects", subject, MAX_NAME_LENGTH)
+        if not subject.strip():
+            raise InputError("a subject must not be empty", where="subjects")
     now = clock()
     try:
         expires_at = None if lifetime is None else format_timestamp(now + lifetime)
@@ -201,6 +234,7 @@ def make_key(
         expires_at=expires_at,
         revoked_at=None,
         note=note,
+        subjects="\n".join(bound),
     )
     return NewKey(token, key)
 
@@ -289,7 +323,9 @@ class Authenticator:
         for key in () if self._store is None else self._store.list_keys():
             # Ignore roles that a newer version of demur may have stored.
             roles = frozenset(role for role in Role if role in key.roles.split())
-            caller = Principal(key.key_id, key.tenant or None, roles)
+            subjects = frozenset(key.subjects.splitlines())
+            bound = None if ANY_SUBJECT in subjects else subjects
+            caller = Principal(key.key_id, key.tenant or None, roles, bound)
             # Revoked keys stay in the cache: once a key was created, calls without one are refused.
             cached[key.digest] = _CachedKey(None if key.revoked_at else caller, key.expires_at)
         return cached

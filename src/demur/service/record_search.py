@@ -10,8 +10,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 from demur.gate.clock import format_timestamp
 from demur.model.decision import Outcome
+from demur.model.grant import RecordedGrant
 from demur.model.record import DecisionRecord, Personal
 from demur.service.calls import ApiCall
 from demur.service.problem import invalid_call
@@ -111,6 +114,10 @@ def record_view(record: DecisionRecord) -> dict[str, Any]:
     The sealed part is decoded once, not once per field.
     """
     personal = record.personal
+    if personal is not None and personal.grants:
+        # Records of earlier versions hold signatures.
+        recorded = tuple(map(RecordedGrant.from_grant, personal.grants))
+        personal = msgspec.structs.replace(personal, grants=recorded)
     shown = {name: getattr(record, name) for name in _OPEN_FIELDS}
     for name in _SEALED_FIELDS:
         shown[name] = None if personal is None else getattr(personal, name)

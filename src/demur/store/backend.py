@@ -1,12 +1,12 @@
-"""Errors, filters and transactions of a store, and the migrations of its schema.
+"""Errors, filters, transactions and dialects of a store, and the migrations of its schema.
 
 Migrations are numbered SQL files, applied in order and never undone.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.resources import files
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from demur.errors import DemurError
 from demur.store.rows import ChainHead, UnlinkedRow
@@ -66,10 +66,53 @@ class Transaction(Protocol):
     def set_heads(self, heads: Collection[ChainHead]) -> None:
         """Move the heads."""
 
+    def lock_uses(self, digests: Sequence[str]) -> Mapping[str, int]:
+        """Return how often each grant was used, locked; the digests are sorted."""
+
+    def set_uses(self, uses: Mapping[str, int]) -> None:
+        """Store how often grants were used."""
+
+    def save_grants(self, rows: Sequence[tuple[str, ...]]) -> None:
+        """Store signed grants, each once."""
+
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
         """Mark rows whose callers got an error because storing was not confirmed in time."""
 
 
+class Dialect(NamedTuple):
+    """Where the SQL of the databases differs. Statements name their values `:name`."""
+
+    page: int  # rows that are read at once
+    step: int  # records that are counted at once; writers wait meanwhile
+    halves: str  # both halves of a record, as bytes
+    event: str  # the event of a link, as bytes
+    now: str  # the time of the database, as records write it
+    tenant: str  # the tenant, without use of its index
+    has_code: str
+    has_subject: str
+    hour: str
+    code_value: str
+    code_rows: str  # a row for each reason code of a record
+    finding: str
+    findings: str  # a row for each finding of a record
+    for_update: str
+    begin_erase: str
+    begin_retire: str
+    end_retire: str
+
+
+# Executes one statement of a write, and returns its cursor.
+Execute = Callable[[str, Mapping[str, Any]], Any]
+
+
+def insert_statement(table: str, columns: Sequence[str]) -> str:
+    """Return the statement that inserts a row of named values."""
+    values = ", ".join(f":{name}" for name in columns)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608 - our own names
+
+
+# The step from which on retiring and erasing are links of the chain.
+EVENTS_VERSION = 3
 _MIGRATION_NAME = re.compile(r"(\d{4})_\w+\.sql")
 
 

@@ -13,25 +13,31 @@ from urllib.parse import unquote
 from demur.errors import InputError, MissingExtraError
 from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError, UnavailableError
+from demur.store.grant_tables import NO_GRANTS, RecordGrants
 from demur.store.rows import Snapshot
 from demur.store.sql import Backend
-from demur.store.sqlite import MEMORY, Durability, SqliteBackend
+from demur.store.sqlite import Durability, SqliteBackend
+from demur.store.sqlite_connections import MEMORY
 from demur.store.store import Store, StoredRecord
 
 # An attempt to connect that takes this long waits for a host that does not answer.
 _SLOW_S = 0.5
 _PAUSE_S = 5.0
+DEFAULT_DEADLINE_S = 5.0
 
 
 def open_store(
     url: str | Path,
     *,
     durability: Durability = "full",
-    deadline_s: float | None = None,
+    deadline_s: float | None = DEFAULT_DEADLINE_S,
     busy_timeout_s: float = 30.0,
     defer: bool = False,
 ) -> Store:
     """Return the store at a path, `sqlite:///path`, `:memory:` or `postgresql://...`.
+
+    A decision that is not confirmed within `deadline_s` is an `UnavailableError`; None waits as
+    long as the database does.
 
     With `defer`, a database that cannot be reached now is opened at its next use. Until then each
     use raises `UnavailableError`, so a gate abstains with STORAGE_UNAVAILABLE.
@@ -44,6 +50,8 @@ def open_store(
     address = os.fspath(url)
     if not address:
         raise InputError("the path of the store is empty", help="like demur.db")
+    if deadline_s is not None and not deadline_s > 0:
+        raise InputError(f"a deadline is above 0, not {deadline_s}", where="deadline_s")
     settings: dict[str, Any] = {"durability": durability, "busy_timeout_s": busy_timeout_s}
     scheme, separator, rest = address.partition("://")
     if scheme in {"postgresql", "postgres"} and separator:
@@ -52,12 +60,14 @@ def open_store(
         except ImportError as error:
             problem = "PostgreSQL needs the `psycopg` package"
             raise MissingExtraError(problem, help="pip install 'demur[postgres]'") from error
-        opening = partial(postgres.open_postgres, address, **settings)
+        opening = partial(postgres.open_postgres, address, deadline_s=deadline_s, **settings)
     elif separator and scheme != "sqlite":
         help_text = "use a path, sqlite:/// or postgresql://"
         raise InputError(f"no store is known for `{scheme}://`", help=help_text)
     else:
         path = unquote(rest.removeprefix("/")) or MEMORY if separator else address
+        # Only a file or a server can hang.
+        deadline_s = None if path == MEMORY else deadline_s
         if os.path.isdir(path):  # noqa: PTH112 - never raises
             problem = "the store cannot be opened: this is a folder"
             raise StorageError(problem, where=path, help="name a file in it, like demur.db")
@@ -120,9 +130,14 @@ class DeferredBackend:
 class DryRunStore(Store):
     """A store that reads earlier records and discards new ones."""
 
-    def put(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> StoredRecord:
+    def put(
+        self,
+        record: DecisionRecord,
+        snapshots: Sequence[Snapshot] = (),
+        grants: RecordGrants = NO_GRANTS,
+    ) -> StoredRecord:
         """Return what storing the record would have returned."""
-        del snapshots
+        del snapshots, grants
         request_id = record.request_id
         first = None if request_id is None else self.by_request(record.tenant, request_id)
         return StoredRecord(record) if first is None else StoredRecord(first, duplicate=True)

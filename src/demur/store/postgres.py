@@ -1,235 +1,40 @@
 """Decision records in PostgreSQL, for many processes that write at once. Needs `demur[postgres]`.
 
 The schema is that of SQLite in PostgreSQL's types, so SQL that people write works as they expect:
-`created_at` is a timestamp, `reason_codes` an array. There is one writing connection and a few
-reading ones; they reconnect after an outage. Every database error becomes a `StorageError`.
-Addresses can hold passwords, so messages name the host and the database, never the address.
+`created_at` is a timestamp, `reason_codes` an array.
 """
 
-import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC
-from functools import lru_cache, partial
-from threading import Lock
-from typing import Any, Literal
-from weakref import WeakSet
+from functools import lru_cache
+from typing import Any
 
 import psycopg
-from psycopg.adapt import Buffer, Loader
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.errors import ProgramLimitExceeded
-from psycopg.pq import TransactionStatus
-from psycopg_pool import ConnectionPool
 
 from demur.errors import InputError
 from demur.store.backend import (
+    EVENTS_VERSION,
+    Dialect,
+    Execute,
     StorageError,
     Transaction,
-    UnavailableError,
     load_migrations,
     pending_migrations,
 )
-from demur.store.rows import GENESIS, ChainHead, UnlinkedRow, genesis_head
-from demur.store.sql import Backend, Dialect, Execute
-
-Connection = psycopg.Connection[tuple[Any, ...]]
-Durability = Literal["full", "normal"]
-
-_MAX_READERS = 4
-# Errors about one row; all others mean that the database cannot be used.
-_ABOUT_A_ROW = (
-    psycopg.DataError,
-    psycopg.IntegrityError,
-    ProgramLimitExceeded,
-    OverflowError,
-    UnicodeError,
+from demur.store.grant_tables import GrantRow
+from demur.store.postgres_connections import (
+    Connection,
+    Durability,
+    PostgresConnections,
+    milliseconds,
 )
-# A server default of `off` would break the promise of `full`; stricter defaults stay.
-_SET_SESSION = """
-    SELECT set_config('timezone', 'UTC', false),
-           set_config('default_transaction_isolation', 'read committed', false),
-           set_config('lock_timeout', %(limit)s, false),
-           set_config('idle_in_transaction_session_timeout', %(limit)s, false),
-           CASE WHEN %(writes)s THEN set_config('statement_timeout', %(limit)s, false) END,
-           CASE WHEN %(lazy)s THEN set_config('synchronous_commit', 'off', false)
-                WHEN current_setting('synchronous_commit') = 'off'
-                THEN set_config('synchronous_commit', 'on', false) END
-"""
+from demur.store.retention import adopt_let_go
+from demur.store.rows import GENESIS, ChainHead, UnlinkedRow, genesis_head
+from demur.store.sql import Backend
 
-
-class _RawJsonLoader(Loader):
-    """Returns JSON as stored, because the chain covers these bytes."""
-
-    def load(self, data: Buffer) -> bytes:
-        return bytes(data)
-
-
-class PostgresConnections:
-    """The connections of one store. `place` names the database without its password.
-
-    A connection does not survive a fork: the child leaves the parent's open and opens its own.
-    """
-
-    def __init__(self, url: str, *, durability: Durability, timeout_s: float) -> None:
-        options = _read_address(url)
-        self.place = f"{options.get('host', 'localhost')}/{options.get('dbname', '')}"
-        self._lazy = durability == "normal"
-        self._timeout_s = timeout_s
-        self._address = make_conninfo(url, **_default_options(options, timeout_s))
-        self._closed = False
-        self._start_afresh()
-        _LIVE.add(self)
-
-    def _start_afresh(self) -> None:
-        self._writing = Lock()
-        self._writer: Connection | None = None
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
-            self._address,
-            min_size=0,
-            max_size=_MAX_READERS,
-            timeout=self._timeout_s,
-            reconnect_timeout=self._timeout_s,
-            kwargs={"autocommit": True},
-            configure=partial(self._configure_session, writes=False),
-            check=_check_alive,
-            open=False,
-        )
-
-    def after_fork(self) -> None:
-        """Set the parent's connections aside; only for a child that was just forked."""
-        _INHERITED.append((self._writer, self._pool))
-        self._start_afresh()
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._closed = True
-        with self._writing:
-            self._drop_writer()
-        self._pool.close()
-
-    @contextmanager
-    def reader(self) -> Iterator[Connection]:
-        """Lend a connection for reading."""
-        self._check_open()
-        with self._translate_errors():
-            self._pool.open()
-            with self._pool.connection() as connection:
-                yield connection
-
-    @contextmanager
-    def writer(self) -> Iterator[Connection]:
-        """Lend the connection for writing to one thread at a time."""
-        with self._writing, self._translate_errors():
-            self._check_open()
-            try:
-                yield self._living_writer()
-            finally:
-                # An error may leave the transaction open; do not reuse it.
-                writer, idle = self._writer, TransactionStatus.IDLE
-                if writer is not None and writer.info.transaction_status is not idle:
-                    self._drop_writer()
-
-    def _living_writer(self) -> Connection:
-        if self._writer is not None and not _is_alive(self._writer):
-            self._drop_writer()
-        if self._writer is None:
-            writer = psycopg.connect(self._address, autocommit=True)
-            try:
-                self._configure_session(writer, writes=True)
-            except BaseException:
-                writer.close()
-                raise
-            self._writer = writer
-        return self._writer
-
-    def _drop_writer(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
-
-    def _configure_session(self, connection: Connection, *, writes: bool) -> None:
-        connection.adapters.register_loader("json", _RawJsonLoader)
-        limit = str(round(self._timeout_s * 1000))
-        connection.execute(_SET_SESSION, {"limit": limit, "lazy": self._lazy, "writes": writes})
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StorageError("the store is closed", where=self.place)
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except _ABOUT_A_ROW as error:
-            problem = f"the database refused this: {_first_line(error)}"
-            raise StorageError(problem, where=self.place) from error
-        except psycopg.Error as error:
-            problem = f"the database cannot be used: {_first_line(error)}"
-            raise UnavailableError(problem, where=self.place) from error
-
-
-def _read_address(url: str) -> dict[str, Any]:
-    try:
-        return conninfo_to_dict(url)
-    except psycopg.Error:
-        # The driver's message quotes the address, and with it the password.
-        raise StorageError(
-            "the address of the store is no PostgreSQL address",
-            help="write it like `postgresql://user@host:5432/database`",
-        ) from None
-
-
-def _default_options(options: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """Return defaults for options not in the address; a lost host must not block for ever."""
-    seconds = max(2, round(timeout_s))
-    defaults = {
-        "application_name": "demur",
-        "client_encoding": "UTF8",
-        "connect_timeout": seconds,
-        "keepalives_idle": seconds,
-        "keepalives_interval": 1 + seconds // 3,
-        "keepalives_count": 3,
-        "tcp_user_timeout": seconds * 1000,
-    }
-    return {name: value for name, value in defaults.items() if name not in options}
-
-
-def _is_alive(connection: Connection) -> bool:
-    """Return whether an idle connection is still connected, without a round trip."""
-    try:
-        _check_alive(connection)
-    except psycopg.Error:
-        return False
-    return True
-
-
-def _check_alive(connection: Connection) -> None:
-    # If the server closed the connection, the first call reads its last message and the second
-    # fails.
-    connection.pgconn.consume_input()
-    connection.pgconn.consume_input()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
-_LIVE: "WeakSet[PostgresConnections]" = WeakSet()
-# Connections of the parent, kept in a child because closing them would affect the parent.
-_INHERITED: list[tuple[Connection | None, ConnectionPool[Connection]]] = []
-
-
-def _after_fork() -> None:
-    for connections in list(_LIVE):
-        connections.after_fork()
-
-
-# Windows has neither forks nor this function.
-getattr(os, "register_at_fork", dict)(after_in_child=_after_fork)
-
-
+_HAS_TRANSACTION_TIMEOUT = 170000
 _INSERT_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
 _INSERT_RECORD = (
     f"INSERT INTO decision_records ({', '.join(_INSERT_COLUMNS)})"  # noqa: S608 - our own names
@@ -240,6 +45,12 @@ _LOCK_HEADS = """
     SELECT tenant, seq, record_hash FROM chain_heads
     WHERE tenant = ANY(%s) ORDER BY tenant FOR UPDATE
 """
+# One statement, so that no lock is held without a limit: the timer starts with the first lock.
+_LOCK_HEADS_FOR = f"""
+    WITH locked AS MATERIALIZED ({_LOCK_HEADS})
+    SELECT tenant, seq, record_hash FROM locked
+    WHERE set_config('transaction_timeout', %s, true) IS NOT NULL
+""".encode()  # noqa: S608 - our own names
 _SELECT_EXISTING = """
     SELECT tenant, request_id, decision_id
     FROM decision_records JOIN unnest(%s::text[], %s::text[]) AS asked (tenant, request_id)
@@ -250,6 +61,17 @@ _SET_HEAD = """
     ON CONFLICT (tenant) DO UPDATE SET seq = EXCLUDED.seq, record_hash = EXCLUDED.record_hash
 """
 _MARK_UNCONFIRMED = "UPDATE decision_records SET confirmed = false WHERE decision_id = ANY(%s)"
+# Insert or touch each row in order: that locks it, and reads what others committed.
+_LOCK_USES = """
+    INSERT INTO grant_uses (digest, used)
+    SELECT digest, 0 FROM unnest(%s::text[]) AS wanted (digest) ORDER BY digest
+    ON CONFLICT (digest) DO UPDATE SET used = grant_uses.used RETURNING digest, used
+"""
+_SET_USED = "UPDATE grant_uses SET used = %s WHERE digest = %s"
+_SAVE_GRANT = (
+    f"INSERT INTO grants ({', '.join(GrantRow._fields)})"  # noqa: S608 - our own names
+    f" VALUES ({', '.join(['%s'] * len(GrantRow._fields))}) ON CONFLICT DO NOTHING"
+).encode()
 _INSERT_GENESIS = """
     INSERT INTO chain_heads (tenant, seq, record_hash)
     SELECT tenant, 0, %s FROM unnest(%s::text[]) AS new (tenant)
@@ -261,18 +83,33 @@ class PostgresTransaction:
     """A write in progress; leaving the `with` block commits it.
 
     `begin` creates heads for new tenants on another connection: a head created in this
-    transaction would be a lock taken out of order.
+    transaction would be a lock taken out of order. A client that stops while it holds locks loses
+    them after `silence_s`. The server limits the whole transaction from 17 on. Older ones limit
+    the wait for a client, and only after a Sync: so one follows each answer that is waited for.
     """
 
-    def __init__(self, connection: Connection, begin: Callable[[Collection[str]], None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        pipeline: psycopg.Pipeline,
+        begin: Callable[[Collection[str]], None],
+        silence_s: float,
+    ) -> None:
         self._connection = connection
+        self._pipeline = pipeline
         self._begin = begin
+        self._silence_s = silence_s
 
     def lock_heads(self, tenants: Collection[str]) -> Mapping[str, ChainHead]:
         """Return the locked head of each tenant; a new tenant's is its genesis."""
         self._begin(tenants)
         heads = {tenant: genesis_head(tenant) for tenant in tenants}
-        found = self._connection.execute(_LOCK_HEADS, [list(tenants)])
+        if self._connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
+            values: list[Any] = [list(tenants), milliseconds(self._silence_s)]
+            found = self._connection.execute(_LOCK_HEADS_FOR, values)
+        else:
+            found = self._connection.execute(_LOCK_HEADS, [list(tenants)])
+        self._pipeline.sync()
         return heads | {row[0]: ChainHead(*row) for row in found}
 
     def find_existing(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
@@ -280,6 +117,7 @@ class PostgresTransaction:
         if not keys:
             return {}
         found = self._connection.execute(_SELECT_EXISTING, [*map(list, zip(*keys, strict=True))])
+        self._pipeline.sync()
         return {(tenant, request_id): decision_id for tenant, request_id, decision_id in found}
 
     def insert_rows(self, rows: Sequence[tuple[UnlinkedRow, ChainHead, str]]) -> None:
@@ -292,6 +130,21 @@ class PostgresTransaction:
         """Move the heads."""
         if heads:
             self._connection.cursor().executemany(_SET_HEAD, heads)
+
+    def lock_uses(self, digests: Sequence[str]) -> Mapping[str, int]:
+        """Return how often each grant was used, locked; the digests are sorted."""
+        found = self._connection.execute(_LOCK_USES, [list(digests)])
+        self._pipeline.sync()
+        return {digest: int(used) for digest, used in found}
+
+    def set_uses(self, uses: Mapping[str, int]) -> None:
+        """Store how often grants were used."""
+        rows = [(used, digest) for digest, used in uses.items()]
+        self._connection.cursor().executemany(_SET_USED, rows)
+
+    def save_grants(self, rows: Sequence[tuple[str, ...]]) -> None:
+        """Store signed grants, each once."""
+        self._connection.cursor().executemany(_SAVE_GRANT, rows)
 
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
         """Mark rows whose callers got an error because storing was not confirmed in time."""
@@ -332,6 +185,7 @@ def run_migrations(connection: Connection, where: str) -> None:
         raise StorageError("the database cannot hold all text", where=where, help=help_text)
     if not pending_migrations(_MIGRATIONS, schema_version(connection), where):
         return
+    connection.answer_by = None
     with connection.transaction():
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
         connection.execute(_LOCK_SCHEMA)
@@ -340,7 +194,19 @@ def run_migrations(connection: Connection, where: str) -> None:
         connection.execute(_ADD_META)
         for step in pending_migrations(_MIGRATIONS, _stored_version(connection), where):
             connection.execute(step.sql.encode())
+            if step.version == EVENTS_VERSION:
+                _adopt_let_go(connection)
             connection.execute(_SAVE_VERSION, [str(step.version)])
+
+
+def _adopt_let_go(connection: Connection) -> None:
+    found = connection.execute(f"SELECT {PostgresBackend.dialect.now}".encode()).fetchone()
+    assert found is not None
+
+    def execute(statement: str, values: Mapping[str, Any]) -> Any:
+        return connection.execute(_to_psycopg(statement), values or None)
+
+    adopt_let_go(execute, found[0])
 
 
 def schema_version(connection: Connection) -> int:
@@ -370,6 +236,8 @@ class PostgresBackend(Backend):
         page=500,
         step=20_000,
         halves="record, sealed",
+        event="event",
+        now="""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')""",
         tenant="tenant",
         has_code=":reason_code = ANY(reason_codes)",  # demur: allow dynamic-code - it is SQL
         has_subject="left(subject, 128) = left(:subject, 128) AND subject = :subject",
@@ -393,26 +261,39 @@ class PostgresBackend(Backend):
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Return one write: committed durably on exit, rolled back on an error."""
-        with self._connections.writer() as writer, writer.pipeline(), writer.transaction():
-            yield PostgresTransaction(writer, self._begin_chains)
+        connections = self._connections
+        with (
+            connections.writer(connections.answer_s) as writer,
+            writer.pipeline() as pipeline,
+            writer.transaction(),
+        ):
+            silence_s = connections.silence_s
+            yield PostgresTransaction(writer, pipeline, self._begin_chains, silence_s)
 
     def _begin_chains(self, tenants: Collection[str]) -> None:
         fresh = set(tenants) - self._begun
         if fresh:
-            with self._connections.reader() as connection:
+            with self._connections.reader(bounded=True) as connection:
                 begin_chains(connection, fresh)
             self._begun |= fresh
 
-    def _run_query(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        with self._connections.reader() as connection:
+    def _run_query(
+        self, statement: str, values: Mapping[str, Any], *, bounded: bool = False
+    ) -> list[tuple[Any, ...]]:
+        with self._connections.reader(bounded=bounded) as connection:
             return connection.execute(_to_psycopg(statement), values or None).fetchall()
 
     @contextmanager
     def _open_write(self) -> Iterator[Execute]:
-        with self._connections.writer() as connection, connection.transaction():
-            yield lambda statement, values: connection.execute(
-                _to_psycopg(statement), values or None
-            )
+        connections = self._connections
+        with connections.writer(connections.timeout_s) as connection, connection.transaction():
+
+            def execute(statement: str, values: Mapping[str, Any]) -> Any:
+                if statement == self.dialect.begin_erase:
+                    connection.answer_by = None
+                return connection.execute(_to_psycopg(statement), values or None)
+
+            yield execute
 
     @staticmethod
     def _decode_time(value: Any) -> str:
@@ -426,7 +307,7 @@ class PostgresBackend(Backend):
 
     def info(self) -> Mapping[str, Any]:
         """Return kind, place, schema version and durability, for health checks."""
-        with self._connections.reader() as connection:
+        with self._connections.reader(bounded=True) as connection:
             version = schema_version(connection)
             server = connection.info.server_version
         return {
@@ -448,12 +329,14 @@ def open_postgres(
     durability: Durability = "full",
     timeout_s: float = 30.0,
     busy_timeout_s: float | None = None,
+    deadline_s: float | None = None,
     **_: Any,
 ) -> Backend:
     """Return the store in a PostgreSQL database, with its schema brought up to date.
 
-    `timeout_s` (or `busy_timeout_s`, its name for all stores) bounds each statement that writes,
-    each wait for a lock and each attempt to connect. With durability `full` a write returns when
+    `timeout_s` (or `busy_timeout_s`, its name for all stores) bounds each statement that writes.
+    `deadline_s`, or else `timeout_s`, bounds each wait for a lock, each attempt to connect, and
+    each read of a decision. With durability `full` a write returns when
     the server has it on disk; `normal` may lose the last writes if the server crashes, and never
     breaks a chain.
 
@@ -463,9 +346,11 @@ def open_postgres(
     if durability not in {"full", "normal"}:
         raise InputError(f"durability is `full` or `normal`, not `{durability}`")
     limit_s = busy_timeout_s or timeout_s
-    connections = PostgresConnections(url, durability=durability, timeout_s=limit_s)
+    connections = PostgresConnections(
+        url, durability=durability, timeout_s=limit_s, deadline_s=deadline_s
+    )
     try:
-        with connections.writer() as connection:
+        with connections.writer(connections.answer_s) as connection:
             run_migrations(connection, connections.place)
     except BaseException:
         connections.close()

@@ -119,6 +119,7 @@ class ApiKey(NamedTuple):
     """An API key of the service. Only the digest of the key is stored.
 
     `roles` are separated by spaces; a key with an empty tenant is valid for all tenants.
+    `subjects` are those that its holder may name, one a line; `*` is any.
     """
 
     key_id: str
@@ -129,6 +130,7 @@ class ApiKey(NamedTuple):
     expires_at: str | None
     revoked_at: str | None
     note: str
+    subjects: str = ""
 
 
 _HOUR_FORMAT = "%Y-%m-%dT%H"

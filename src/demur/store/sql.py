@@ -5,16 +5,15 @@ A `Dialect` says where the two differ. Statements are built from our own names; 
 
 # ruff: noqa: S608 - see above
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import takewhile
-from operator import itemgetter
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, cast
 
 from demur.codes.vocabulary import DecisionOutput, Verdict
 from demur.model.decision import Outcome
-from demur.store.backend import RecordFilter, Transaction
+from demur.store.backend import Execute, RecordFilter, Transaction, insert_statement
+from demur.store.grant_tables import GrantSql
 from demur.store.rows import (
     ApiKey,
     ChainHead,
@@ -26,41 +25,9 @@ from demur.store.rows import (
     Snapshot,
     TallyRow,
     UnlinkedRow,
-    genesis_head,
 )
 
-
-class Dialect(NamedTuple):
-    """Where the SQL of the databases differs. Statements name their values `:name`."""
-
-    page: int  # rows that are read at once
-    step: int  # records that are counted at once; writers wait meanwhile
-    halves: str  # both halves of a record, as bytes
-    tenant: str  # the tenant, without use of its index
-    has_code: str
-    has_subject: str
-    hour: str
-    code_value: str
-    code_rows: str  # a row for each reason code of a record
-    finding: str
-    findings: str  # a row for each finding of a record
-    for_update: str
-    begin_erase: str
-    begin_retire: str
-    end_retire: str
-
-
-# Executes one statement of a write, and returns its cursor.
-Execute = Callable[[str, Mapping[str, Any]], Any]
-
-
-def _insert_statement(table: str, columns: Sequence[str]) -> str:
-    values = ", ".join(f":{name}" for name in columns)
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"
-
-
 _MAX_SEQ = 2**63 - 1
-_MAX_RETIRED = 2000
 _LABEL_PAGE = 500
 _BEYOND_ALL = "\U0010ffff"
 _ROW_WIDTH = len(UnlinkedRow._fields)
@@ -78,7 +45,6 @@ _SELECT_TENANTS = f"""
     UNION SELECT tenant FROM chain_heads WHERE seq > 0 ORDER BY tenant
 """
 _SELECT_HEADS = "SELECT tenant, seq, record_hash FROM chain_heads WHERE seq > 0 ORDER BY tenant"
-_SELECT_ANCHOR = "SELECT tenant, seq, record_hash FROM chain_anchors WHERE tenant = :tenant"
 _SELECT_CHECKPOINTS = """
     SELECT created_at, tenant, seq, record_hash FROM checkpoints WHERE tenant = :tenant
     ORDER BY seq, created_at
@@ -96,10 +62,10 @@ _OUTCOME = f"""
          ELSE CASE decision_output {_OUTCOME_CASES} END END
 """
 _CHECKPOINT_COLUMNS = ("tenant", "seq", "record_hash", "created_at")
-_SAVE_CHECKPOINT = f"{_insert_statement('checkpoints', _CHECKPOINT_COLUMNS)} ON CONFLICT DO NOTHING"
-_SAVE_SNAPSHOT = f"{_insert_statement('snapshots', Snapshot._fields)} ON CONFLICT DO NOTHING"
+_SAVE_CHECKPOINT = f"{insert_statement('checkpoints', _CHECKPOINT_COLUMNS)} ON CONFLICT DO NOTHING"
+_SAVE_SNAPSHOT = f"{insert_statement('snapshots', Snapshot._fields)} ON CONFLICT DO NOTHING"
 _SAVE_EXPERIENCE = (
-    f"{_insert_statement('experiences', ExperienceRow._fields)}"
+    f"{insert_statement('experiences', ExperienceRow._fields)}"
     " ON CONFLICT (tenant, memory_id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in ExperienceRow._fields)
 )
@@ -135,38 +101,26 @@ _SELECT_TALLIES = """
 """
 _SELECT_KEYS = f"SELECT {', '.join(ApiKey._fields)} FROM api_keys"
 _REVOKE_KEY = "UPDATE api_keys SET revoked_at = :now WHERE key_id = :key_id AND revoked_at IS NULL"
-_SELECT_OLDEST = """
-    SELECT seq, record_hash, created_at < :before FROM decision_records
-    WHERE tenant = :tenant ORDER BY seq LIMIT :limit
-"""
-_SAVE_ANCHOR = """
-    INSERT INTO chain_anchors (tenant, seq, record_hash, retired_before)
-    VALUES (:tenant, :seq, :record_hash, :before)
-    ON CONFLICT (tenant) DO UPDATE SET seq = excluded.seq,
-        record_hash = excluded.record_hash, retired_before = excluded.retired_before
-    WHERE chain_anchors.seq < excluded.seq
-"""
-_DELETE_RETIRED = "DELETE FROM decision_records WHERE tenant = :tenant AND seq <= :seq"
 _COUNTED_TABLES = {"records": "decision_records", "tenants": "chain_heads WHERE seq > 0"} | {
     name: name for name in ("checkpoints", "snapshots", "experiences", "labels")
 }
 
 
-class Backend(ABC):
+class Backend(GrantSql):
     """A database that holds decision records.
 
     Long results are read in pages, so that a slow consumer holds neither memory nor a connection.
     """
-
-    dialect: ClassVar[Dialect]
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Return one write: committed durably on exit, rolled back on an error."""
 
     @abstractmethod
-    def _run_query(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
+    def _run_query(
+        self, statement: str, values: Mapping[str, Any], *, bounded: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; a decision waits for `bounded` ones."""
 
     @abstractmethod
     def _open_write(self) -> AbstractContextManager[Execute]:
@@ -196,14 +150,15 @@ class Backend(ABC):
         return self._find_record(where, tenant=tenant, request_id=request_id)
 
     def _find_record(self, where: str, **values: str) -> RecordRow | None:
-        rows = self._run_query(f"SELECT {self._columns} {_FROM_RECORDS} WHERE {where}", values)
+        query = f"SELECT {self._columns} {_FROM_RECORDS} WHERE {where}"
+        rows = self._run_query(query, values, bounded=True)
         return _build_record_row(rows[0]) if rows else None
 
     def list_family(self, tenant: str, root_id: str) -> list[RecordRow]:
         """Return the record with that id and all that continue it, in the order of the chain."""
         part = f"SELECT {self._columns} {_FROM_RECORDS} WHERE {self.dialect.tenant} = :tenant AND"
         query = f"{part} decision_id = :root UNION ALL {part} root_id = :root ORDER BY seq"
-        rows = self._run_query(query, {"tenant": tenant, "root": root_id})
+        rows = self._run_query(query, {"tenant": tenant, "root": root_id}, bounded=True)
         return list(map(_build_record_row, rows))
 
     def find_ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
@@ -313,11 +268,6 @@ class Backend(ABC):
         """Return every tenant that has a head or a record, by name."""
         return [row[0] for row in self._run_query(_SELECT_TENANTS, {})]
 
-    def get_anchor(self, tenant: str) -> ChainHead:
-        """Return the head that the oldest kept record follows: genesis if none was retired."""
-        rows = self._run_query(_SELECT_ANCHOR, {"tenant": tenant})
-        return ChainHead(*rows[0]) if rows else genesis_head(tenant)
-
     def save_checkpoints(self, checkpoints: Collection[Checkpoint]) -> None:
         """Save where chains end."""
         with self._open_write() as execute:
@@ -347,18 +297,19 @@ class Backend(ABC):
         """Store an experience together with its label."""
         with self._open_write() as execute:
             execute(_SAVE_EXPERIENCE, experience._asdict())
-            execute(_insert_statement("labels", Label._fields), label._asdict())
+            execute(insert_statement("labels", Label._fields), label._asdict())
             execute(_NEXT_VERSION, {"tenant": experience.tenant})
 
     def list_experiences(self, tenant: str, now: str) -> list[ExperienceRow]:
         """Return a tenant's experiences that have not expired, by memory id."""
-        rows = self._run_query(_SELECT_EXPERIENCES, {"tenant": tenant, "now": now})
+        values = {"tenant": tenant, "now": now}
+        rows = self._run_query(_SELECT_EXPERIENCES, values, bounded=True)
         return [ExperienceRow(*row) for row in rows]
 
     def memory_version(self, tenant: str) -> int:
         """Return a number that changes whenever a tenant's experiences do."""
         query = "SELECT version FROM memory_versions WHERE tenant = :tenant"
-        rows = self._run_query(query, {"tenant": tenant})
+        rows = self._run_query(query, {"tenant": tenant}, bounded=True)
         return int(rows[0][0]) if rows else 0
 
     def forget_experiences(
@@ -379,7 +330,7 @@ class Backend(ABC):
     def add_label(self, label: Label) -> None:
         """Store a label."""
         with self._open_write() as execute:
-            execute(_insert_statement("labels", Label._fields), label._asdict())
+            execute(insert_statement("labels", Label._fields), label._asdict())
 
     def list_labels(self, decision_id: str) -> list[Label]:
         """Return the labels of a decision, oldest first."""
@@ -454,11 +405,12 @@ class Backend(ABC):
     def add_key(self, key: ApiKey) -> None:
         """Store an API key of the service."""
         with self._open_write() as execute:
-            execute(_insert_statement("api_keys", ApiKey._fields), key._asdict())
+            execute(insert_statement("api_keys", ApiKey._fields), key._asdict())
 
     def find_key(self, digest: str) -> ApiKey | None:
         """Return the key with that digest."""
-        rows = self._run_query(f"{_SELECT_KEYS} WHERE digest = :digest", {"digest": digest})
+        query = f"{_SELECT_KEYS} WHERE digest = :digest"
+        rows = self._run_query(query, {"digest": digest}, bounded=True)
         return ApiKey(*rows[0]) if rows else None
 
     def list_keys(self) -> list[ApiKey]:
@@ -471,51 +423,7 @@ class Backend(ABC):
         with self._open_write() as execute:
             return bool(execute(_REVOKE_KEY, {"now": now, "key_id": key_id}).rowcount > 0)
 
-    # -- erasure and retention -------------------------------------------------------------
-
-    def erase_subject(self, tenant: str, subject: str) -> int:
-        """Delete the sealed part, the subject and the experiences of a subject's records."""
-        theirs = f"{self.dialect.tenant} = :tenant AND {self.dialect.has_subject}"
-        unlearn = f"""
-            DELETE FROM experiences WHERE tenant = :tenant AND decision_id IN
-            (SELECT decision_id FROM decision_records WHERE {theirs})
-        """
-        erase = f"UPDATE decision_records SET sealed = NULL, subject = NULL WHERE {theirs}"
-        values = {"tenant": tenant, "subject": subject}
-        with self._open_write() as execute:
-            if self.dialect.begin_erase:
-                execute(self.dialect.begin_erase, {})
-            if execute(unlearn, values).rowcount:
-                execute(_NEXT_VERSION, {"tenant": tenant})
-            erased = int(execute(erase, values).rowcount)
-        self._forget_deleted()
-        return erased
-
-    def retire_records(self, tenant: str, before: str) -> int:
-        """Delete records before a time and return how many; the chain stays verifiable."""
-        retired = 0
-        while count := self._retire_batch(tenant, before):
-            retired += count
-        self._forget_deleted()
-        return retired
-
-    def _retire_batch(self, tenant: str, before: str) -> int:
-        """Retire a bounded number, so that decisions do not wait long."""
-        values: dict[str, Any] = {"tenant": tenant, "before": before}
-        with self._open_write() as execute:
-            rows = execute(_SELECT_OLDEST, {**values, "limit": _MAX_RETIRED}).fetchall()
-            old = list(takewhile(itemgetter(2), rows))
-            if old:
-                seq, record_hash, _ = old[-1]
-                execute(_SAVE_ANCHOR, {**values, "seq": seq, "record_hash": record_hash})
-                execute(self.dialect.begin_retire, {})
-                execute(_DELETE_RETIRED, {"tenant": tenant, "seq": seq})
-                if self.dialect.end_retire:
-                    execute(self.dialect.end_retire, {})
-        return len(old)
-
-    def _forget_deleted(self) -> None:  # noqa: B027 - most databases need nothing
-        """Remove deleted data from where the database may still keep it."""
+    # -- the database itself ---------------------------------------------------------------
 
     def count_rows(self) -> Mapping[str, int]:
         """Return how many rows of each kind there are."""

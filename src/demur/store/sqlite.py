@@ -1,245 +1,58 @@
-"""Decision records in a SQLite file. Any number of processes may read and write it.
+"""Decision records in a SQLite file. Any number of processes may read and write it."""
 
-There is one writing connection, and any number of reading ones. A connection does not survive a
-fork: the child leaves the parent's connections open and opens its own.
-"""
-
-import os
 import sqlite3
-import threading
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, Self
-from weakref import WeakSet
 
 import msgspec
 
 from demur.errors import InputError
-from demur.store.backend import StorageError, UnavailableError, load_migrations, pending_migrations
+from demur.store.backend import (
+    EVENTS_VERSION,
+    Dialect,
+    Execute,
+    load_migrations,
+    pending_migrations,
+)
+from demur.store.grant_tables import GrantRow
+from demur.store.retention import adopt_let_go
 from demur.store.rows import ChainHead, UnlinkedRow, genesis_head
-from demur.store.sql import Backend, Dialect, Execute
-
-MEMORY = ":memory:"
-DATABASE_ERRORS = (sqlite3.Error, UnicodeError, OverflowError)
+from demur.store.sql import Backend
+from demur.store.sqlite_connections import (
+    APPLICATION_ID,
+    DATABASE_ERRORS,
+    SqliteConnections,
+    storage_error,
+)
 
 _MIGRATIONS = load_migrations("sqlite")
-# Errors about one row; all others mean that the database cannot be used.
-_OF_A_ROW = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
-_HELP = {
-    "SQLITE_BUSY": "another process has been writing for too long; `busy_timeout_s` sets the wait",
-    "SQLITE_FULL": "free space on the disk; stored records are safe",
-    "SQLITE_READONLY": "the file and its folder have to be writable",
-    "SQLITE_CANTOPEN": "the folder has to exist and to be writable",
-    "SQLITE_NOTADB": "name another file; this one is no SQLite database",
-}
-# A commit writes whole pages to the log, and a record touches many, so small pages cost less.
-_PAGE_BYTES = 2048
-_LOG_BYTES = 16 * 2**20
-_PRAGMAS = (
-    "foreign_keys = ON",
-    # Erased and retired data must be gone from the file too.
-    "secure_delete = ON",
-    "cache_size = -32768",
-    # Checkpoint rarely: each checkpoint waits for the disk.
-    f"wal_autocheckpoint = {_LOG_BYTES // _PAGE_BYTES}",
-)
-_PAUSE_S = 0.01
-_OWNER_ONLY = 0o600
-_LOG_WAIT_MS = 1000
 
 
-def storage_error(error: Exception, where: str) -> StorageError:
-    """Return the `StorageError` for an error of the database."""
-    if not isinstance(error, sqlite3.Error) or isinstance(error, _OF_A_ROW):
-        return StorageError(f"the database refused this: {error}", where=where)
-    name = getattr(error, "sqlite_errorname", "")
-    help_ = next((text for start, text in _HELP.items() if name.startswith(start)), None)
-    return UnavailableError(f"the database cannot be used: {error}", where=where, help=help_)
-
-
-class SqliteConnections:
-    """All connections to the database at `path`.
+def run_migrations(connection: sqlite3.Connection, where: str) -> None:
+    """Apply the migrations that the database lacks.
 
     Raises:
-        StorageError: It cannot be opened, or is newer than this code.
+        StorageError: The database is newer than this code.
     """
-
-    def __init__(self, path: str, *, synchronous: str, busy_timeout_s: float) -> None:
-        self.path = path
-        self.synchronous = synchronous
-        self._busy_timeout_s = busy_timeout_s
-        self._closed = False
-        self._writer: sqlite3.Connection | None = None
-        self._free: list[sqlite3.Connection] = []
-        self.lock = threading.RLock()
-        self.writer()
-        _LIVE.add(self)
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether there is no file, so one connection serves everything."""
-        return self.path == MEMORY
-
-    def writer(self) -> sqlite3.Connection:
-        """Return the writing connection; the caller must hold `lock`."""
-        if self._writer is None:
-            self._check_open()
-            with self._translate_errors():
-                self._writer = self._open_writer()
-        return self._writer
-
-    def drop_writer(self) -> None:
-        """Close a writer that is stuck in a transaction; the next use opens another."""
-        connection, self._writer = self._writer, None
-        if connection is not None:
-            with suppress(sqlite3.Error):
-                connection.close()
-
-    @contextmanager
-    def reader(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection to read with."""
-        self._check_open()
-        with self._translate_errors():
-            if self.in_memory:
-                with self.lock:
-                    yield self.writer()
-            else:
-                with self._borrow_reader() as connection:
-                    yield connection
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except DATABASE_ERRORS as error:
-            raise storage_error(error, self.path) from error
-
-    @contextmanager
-    def _borrow_reader(self) -> Iterator[sqlite3.Connection]:
-        try:
-            connection = self._free.pop()
-        except IndexError:
-            connection = self._open_connection()
-            connection.execute("PRAGMA query_only = ON")
-        try:
-            yield connection
-        finally:
-            # Check after handing it back, so that a concurrent `close` misses none.
-            self._free.append(connection)
-            if self._closed:
-                self._close_free()
-
-    def empty_log(self) -> None:
-        """Truncate the write-ahead log as far as readers allow: it may hold erased data."""
-        with self.lock, self._translate_errors():
-            writer = self.writer()
-            writer.execute(f"PRAGMA busy_timeout = {_LOG_WAIT_MS}")
-            try:
-                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            finally:
-                writer.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}")
-
-    def close(self) -> None:
-        """Close all connections; a borrowed one is closed when it is returned."""
-        with self.lock:
-            self._closed = True
-            # Close readers first: the last connection removes the log.
-            self._close_free()
-            self.drop_writer()
-
-    def _close_free(self) -> None:
-        while self._free:
-            with suppress(IndexError):
-                self._free.pop().close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StorageError("the store is closed", where=self.path)
-
-    # -- opening ---------------------------------------------------------------------------
-
-    def _open_connection(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
-        )
-        # Invalid UTF-8 must not fail a read; an audit finds it.
-        connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-        return connection
-
-    def _create_file(self) -> None:
-        """Create the file of a new store, readable by its owner only.
-
-        SQLite gives the log and its index the mode of the file.
-        """
-        if self.in_memory:
-            return
-        if os.path.isdir(self.path):  # noqa: PTH112 - never raises
-            help_ = "name a file in it, like demur.db"
-            problem = "the store cannot be opened: this is a folder"
-            raise UnavailableError(problem, where=self.path, help=help_)
-        # SQLite reports a file that cannot be created.
-        with suppress(OSError, ValueError):
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
-
-    def _open_writer(self) -> sqlite3.Connection:
-        self._create_file()
-        connection = self._open_connection()
-        try:
-            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-            if not self.in_memory:
-                self._switch_to_log(connection)
-            connection.execute(f"PRAGMA synchronous = {self.synchronous}")
-            for pragma in _PRAGMAS:
-                connection.execute(f"PRAGMA {pragma}")
-            self._run_migrations(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _switch_to_log(self, connection: sqlite3.Connection) -> None:
-        """Turn on write-ahead logging; other processes may do the same at this moment."""
-        # SQLite does not wait here, to avoid deadlocks, so retry.
-        until = time.monotonic() + self._busy_timeout_s
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError as error:
-                name = str(getattr(error, "sqlite_errorname", ""))
-                if not name.startswith("SQLITE_BUSY") or time.monotonic() >= until:
-                    raise
-                time.sleep(_PAUSE_S)
-            else:
-                return
-
-    def _run_migrations(self, connection: sqlite3.Connection) -> None:
-        if not pending_migrations(_MIGRATIONS, _schema_version(connection), self.path):
-            return
-        connection.execute("BEGIN EXCLUSIVE")
-        try:
-            # Read the version again: another process may have migrated meanwhile.
-            for step in pending_migrations(_MIGRATIONS, _schema_version(connection), self.path):
-                for statement in _split_script(step.sql):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {step.version}")
-            connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
-
-    # -- forking ---------------------------------------------------------------------------
-
-    def _start_afresh(self) -> None:
-        self.lock = threading.RLock()
-        if self.in_memory:
-            return
-        _INHERITED.extend(self._free)
-        if self._writer is not None:
-            _INHERITED.append(self._writer)
-        self._free = []
-        self._writer = None
+    if not pending_migrations(_MIGRATIONS, _schema_version(connection), where):
+        return
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        # Read the version again: another process may have migrated meanwhile.
+        for step in pending_migrations(_MIGRATIONS, _schema_version(connection), where):
+            for statement in _split_script(step.sql):
+                connection.execute(statement)
+            if step.version == EVENTS_VERSION:
+                [now] = connection.execute(f"SELECT {SqliteBackend.dialect.now}").fetchone()
+                adopt_let_go(connection.execute, now)
+            connection.execute(f"PRAGMA user_version = {step.version}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _schema_version(connection: sqlite3.Connection) -> int:
@@ -257,20 +70,6 @@ def _split_script(script: str) -> Iterator[str]:
             statement = ""
 
 
-_LIVE: WeakSet[SqliteConnections] = WeakSet()
-# Connections of the parent, kept in a child because closing them would touch the file.
-_INHERITED: list[sqlite3.Connection] = []
-
-
-def _after_fork() -> None:
-    for connections in list(_LIVE):
-        connections._start_afresh()  # noqa: SLF001 - this module's own class
-
-
-# Windows has neither forks nor this function.
-getattr(os, "register_at_fork", dict)(after_in_child=_after_fork)
-
-
 _SELECT_HEAD = "SELECT seq, record_hash FROM chain_heads WHERE tenant = ?"
 _SELECT_EXISTING = "SELECT decision_id FROM decision_records WHERE tenant = ? AND request_id = ?"
 _INSERT_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
@@ -283,18 +82,28 @@ _SET_HEAD = (
     "DO UPDATE SET seq = excluded.seq, record_hash = excluded.record_hash"
 )
 _MARK_UNCONFIRMED = "UPDATE decision_records SET confirmed = 0 WHERE decision_id = ?"
+_SELECT_USED = "SELECT used FROM grant_uses WHERE digest = ?"
+_SET_USED = (
+    "INSERT INTO grant_uses (digest, used) VALUES (?, ?) "
+    "ON CONFLICT (digest) DO UPDATE SET used = excluded.used"
+)
+_SAVE_GRANT = (
+    f"INSERT INTO grants ({', '.join(GrantRow._fields)}) "  # noqa: S608 - names of our own
+    f"VALUES ({', '.join('?' * len(GrantRow._fields))}) ON CONFLICT DO NOTHING"
+)
 _encode_json = msgspec.json.Encoder().encode
 
 
 class SqliteTransaction:
     """Begins on entry; commits on exit, or rolls back on an error."""
 
-    __slots__ = ("_connections", "cursor")
+    __slots__ = ("_connections", "_newest", "cursor")
 
     cursor: sqlite3.Cursor
 
     def __init__(self, connections: SqliteConnections) -> None:
         self._connections = connections
+        self._newest: ChainHead | None = None
 
     def __enter__(self) -> Self:
         self._connections.lock.acquire()
@@ -327,6 +136,7 @@ class SqliteTransaction:
     def _commit_write(self) -> None:
         try:
             self.cursor.execute("COMMIT")
+            self._connections.confirm_commit(self._newest)
         except BaseException as error:
             self._roll_back()
             if isinstance(error, DATABASE_ERRORS):
@@ -364,6 +174,20 @@ class SqliteTransaction:
         """Move the heads."""
         for head in heads:
             self.cursor.execute(_SET_HEAD, head)
+            self._newest = head
+
+    def lock_uses(self, digests: Sequence[str]) -> dict[str, int]:
+        """Return how often each grant was used, locked; the digests are sorted."""
+        found = ((one, self.cursor.execute(_SELECT_USED, (one,)).fetchone()) for one in digests)
+        return {digest: row[0] if row else 0 for digest, row in found}
+
+    def set_uses(self, uses: Mapping[str, int]) -> None:
+        """Store how often grants were used."""
+        self.cursor.executemany(_SET_USED, uses.items())
+
+    def save_grants(self, rows: Sequence[tuple[str, ...]]) -> None:
+        """Store signed grants, each once."""
+        self.cursor.executemany(_SAVE_GRANT, rows)
 
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
         """Mark rows whose callers got an error because storing was not confirmed in time."""
@@ -396,6 +220,8 @@ class SqliteBackend(Backend):
         page=100,
         step=5000,
         halves="CAST(record AS BLOB), CAST(sealed AS BLOB)",
+        event="CAST(event AS BLOB)",
+        now="strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
         # The plus keeps SQLite from using the tenant index, which is not selective enough.
         tenant="+tenant",
         has_code="EXISTS (SELECT 1 FROM json_each(reason_codes) WHERE value = :reason_code)",
@@ -418,13 +244,18 @@ class SqliteBackend(Backend):
             raise InputError(f"durability is `full` or `normal`, not `{durability}`")
         self._durability = durability
         mode, wait_s = durability.upper(), busy_timeout_s
-        self._connections = SqliteConnections(path, synchronous=mode, busy_timeout_s=wait_s)
+        self._connections = SqliteConnections(
+            path, synchronous=mode, busy_timeout_s=wait_s, migrate=run_migrations
+        )
 
     def transaction(self) -> SqliteTransaction:
         """Return one atomic write."""
         return SqliteTransaction(self._connections)
 
-    def _run_query(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def _run_query(
+        self, statement: str, values: Mapping[str, Any], *, bounded: bool = False
+    ) -> list[tuple[Any, ...]]:
+        del bounded  # readers wait for nobody
         with self._connections.reader() as connection:
             return connection.execute(statement, values).fetchall()
 
@@ -446,6 +277,8 @@ class SqliteBackend(Backend):
 
     def info(self) -> Mapping[str, Any]:
         """Return kind, place, schema version and durability, for health checks."""
+        # A file that was removed is not healthy, though it can still be read.
+        self._connections.check_file()
         return {
             "kind": "sqlite",
             "place": self._connections.path,

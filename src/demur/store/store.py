@@ -15,9 +15,12 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from demur.errors import InputError
+from demur.model.grant import Grant
 from demur.model.record import ChainLink, DecisionRecord
 from demur.store.backend import RecordFilter, StorageError, Transaction, UnavailableError
 from demur.store.committer import Committer, PendingCommit
+from demur.store.grant_tables import NO_GRANTS, GrantRow, RecordGrants, Revocation
+from demur.store.retention import IdentifierSearch
 from demur.store.rows import (
     ApiKey,
     ChainHead,
@@ -35,23 +38,31 @@ from demur.store.rows import (
 )
 from demur.store.sql import Backend
 
+_NO_GRANTS: Mapping[str, RecordGrants] = {}
+
 
 class ChainPlace(NamedTuple):
     """The place of a row in its chain: the head before it, and its own hash.
 
     If its request was stored before, `first` is the decision id of that record, and the row
-    itself is not stored.
+    itself is not stored. Nor is it if grants that it uses are `used_up`.
     """
 
     previous: ChainHead
     hash: str
     first: str | None = None
+    used_up: bool = False
 
 
 def store_batch(
-    backend: Backend, rows: Sequence[UnlinkedRow], unconfirmed: Collection[str] = ()
+    backend: Backend,
+    rows: Sequence[UnlinkedRow],
+    unconfirmed: Collection[str] = (),
+    grants: Mapping[str, RecordGrants] = _NO_GRANTS,
 ) -> list[ChainPlace]:
     """Store rows in order, each linked to the one before it, and return their places.
+
+    `grants` come with some of the rows, by decision id.
 
     Raises:
         StorageError: Nothing of the batch is stored.
@@ -59,11 +70,14 @@ def store_batch(
     with backend.transaction() as write:
         if unconfirmed:
             write.mark_unconfirmed(unconfirmed)
-        return _link_rows(write, rows) if rows else []
+        return _link_rows(write, rows, grants) if rows else []
 
 
-def _link_rows(write: Transaction, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+def _link_rows(
+    write: Transaction, rows: Sequence[UnlinkedRow], grants: Mapping[str, RecordGrants]
+) -> list[ChainPlace]:
     heads = dict(write.lock_heads({row.tenant for row in rows}))
+    uses = _GrantUses(write, grants) if grants else None
     keys = {(row.tenant, row.request_id) for row in rows if row.request_id is not None}
     known = dict(write.find_existing(keys)) if keys else {}
     places: list[ChainPlace] = []
@@ -72,6 +86,9 @@ def _link_rows(write: Transaction, rows: Sequence[UnlinkedRow]) -> list[ChainPla
         key = None if row.request_id is None else (row.tenant, row.request_id)
         if key in known:
             places.append(ChainPlace(genesis_head(row.tenant), "", known[key]))
+            continue
+        if uses is not None and not uses.take(row.decision_id):
+            places.append(ChainPlace(genesis_head(row.tenant), "", used_up=True))
             continue
         # INVARIANT: each record follows the one stored before it for its tenant.
         head = heads[row.tenant]
@@ -84,7 +101,42 @@ def _link_rows(write: Transaction, rows: Sequence[UnlinkedRow]) -> list[ChainPla
     if fresh:
         write.insert_rows(fresh)
         write.set_heads([heads[tenant] for tenant in {row.tenant for row, _, _ in fresh}])
+    if uses is not None:
+        uses.save()
     return places
+
+
+class _GrantUses:
+    """Counts the uses of grants within one write, which holds the locks on their numbers."""
+
+    def __init__(self, write: Transaction, grants: Mapping[str, RecordGrants]) -> None:
+        self._write = write
+        self._grants = grants
+        digests = {use.digest for one in grants.values() for use in one.uses}
+        self._used = dict(write.lock_uses(sorted(digests))) if digests else {}
+        self._taken: dict[str, int] = {}
+        self._rows: list[GrantRow] = []
+
+    def take(self, decision_id: str) -> bool:
+        """Take the uses of a record, all or none; return whether each grant had one left."""
+        own = self._grants.get(decision_id)
+        if own is None:
+            return True
+        # INVARIANT: a grant is used at most as often as it says, whoever uses it at once.
+        if any(self._used[use.digest] >= use.max_uses for use in own.uses):
+            return False
+        for use in own.uses:
+            self._used[use.digest] += 1
+            self._taken[use.digest] = self._used[use.digest]
+        self._rows += own.rows
+        return True
+
+    def save(self) -> None:
+        """Store the new numbers, and the signed grants of the records."""
+        if self._taken:
+            self._write.set_uses(self._taken)
+        if self._rows:
+            self._write.save_grants(self._rows)
 
 
 class _SealedRequester(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +192,13 @@ def row_to_record(row: RecordRow) -> DecisionRecord:
     return msgspec.structs.replace(record, sealed=row.sealed, chain=link)
 
 
-_Rows = tuple[UnlinkedRow, ...]
+class _PendingRows(NamedTuple):
+    """The rows of one caller, and the grants that come with some of them, by decision id."""
+
+    rows: tuple[UnlinkedRow, ...]
+    grants: Mapping[str, RecordGrants] = _NO_GRANTS
+
+
 _Places = list[ChainPlace]
 _replace = msgspec.structs.replace
 _NO_FILTER = RecordFilter()
@@ -151,11 +209,19 @@ class StoredRecord(NamedTuple):
     """A stored record with its place in the chain.
 
     `duplicate` says that its request id was stored before: then this is the first record, and the
-    caller checks whether it is the same request.
+    caller checks whether it is the same request. `used_up` says that a grant of the record has no
+    uses left: then it was not stored.
     """
 
     record: DecisionRecord
     duplicate: bool = False
+    used_up: bool = False
+
+
+def _pending_row(record: DecisionRecord, grants: RecordGrants) -> _PendingRows:
+    rows = (record_to_row(record),)
+    by_id = _NO_GRANTS if grants is NO_GRANTS else {record.decision_id: grants}
+    return _PendingRows(rows, by_id)
 
 
 class Store:
@@ -172,20 +238,25 @@ class Store:
         self._queued_snapshots: dict[str, Snapshot] = {}
         # Bounded, because an outage may be long.
         self._unconfirmed: deque[str] = deque(maxlen=_MAX_UNCONFIRMED)
-        self._committer: Committer[_Rows, _Places] = Committer(
+        self._committer: Committer[_PendingRows, _Places] = Committer(
             self._commit_rows, self._note_late, deadline_s=deadline_s
         )
 
     # -- writing ---------------------------------------------------------------------------
 
-    def put(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> StoredRecord:
-        """Store a record and its snapshots durably; return it with its place.
+    def put(
+        self,
+        record: DecisionRecord,
+        snapshots: Sequence[Snapshot] = (),
+        grants: RecordGrants = NO_GRANTS,
+    ) -> StoredRecord:
+        """Store a record, its snapshots and its grants durably; return it with its place.
 
         Raises:
             StorageError: It is not stored, or this could not be confirmed in time.
         """
         self._queue_snapshots(snapshots)
-        [place] = self._committer.run((record_to_row(record),))
+        [place] = self._committer.run(_pending_row(record, grants))
         return self._build_stored(record, place)
 
     def put_many(
@@ -197,11 +268,14 @@ class Store:
             StorageError: None is stored, or this could not be confirmed in time.
         """
         self._queue_snapshots(snapshots)
-        places = self._committer.run(tuple(map(record_to_row, records)))
+        places = self._committer.run(_PendingRows(tuple(map(record_to_row, records))))
         return [self._build_stored(record, at) for record, at in zip(records, places, strict=True)]
 
     async def aput(
-        self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()
+        self,
+        record: DecisionRecord,
+        snapshots: Sequence[Snapshot] = (),
+        grants: RecordGrants = NO_GRANTS,
     ) -> StoredRecord:
         """Store a record as `put` does, without blocking the event loop.
 
@@ -209,16 +283,16 @@ class Store:
             StorageError: It is not stored, or this could not be confirmed in time.
         """
         self._queue_snapshots(snapshots)
-        [place] = await self._await_commit((record_to_row(record),))
+        [place] = await self._await_commit(_pending_row(record, grants))
         if place.first is None:
             return self._build_stored(record, place)
         return await asyncio.to_thread(self._build_stored, record, place)
 
-    async def _await_commit(self, rows: _Rows) -> _Places:
+    async def _await_commit(self, pending: _PendingRows) -> _Places:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
 
-        def wake(entry: PendingCommit[_Rows, _Places]) -> None:
+        def wake(entry: PendingCommit[_PendingRows, _Places]) -> None:
             """Wake the caller in its event loop from the storing thread."""
             try:
                 loop.call_soon_threadsafe(_finish_future, done)
@@ -226,7 +300,7 @@ class Store:
                 if entry.error is None:
                     self._note_late(entry.item, entry.outcome())
 
-        entry = self._committer.submit(rows, wake)
+        entry = self._committer.submit(pending, wake)
         try:
             if self._deadline_s is None:
                 await done
@@ -238,31 +312,32 @@ class Store:
                 raise UnavailableError("the decision could not be confirmed in time") from None
         except asyncio.CancelledError:
             if not self._committer.abandon(entry) and entry.error is None:
-                self._note_late(rows, entry.outcome())
+                self._note_late(pending, entry.outcome())
             raise
         return entry.outcome()
 
-    def _commit_rows(self, batch: Sequence[_Rows]) -> list[_Places]:
+    def _commit_rows(self, batch: Sequence[_PendingRows]) -> list[_Places]:
         """Store a batch, and mark records whose callers stopped waiting."""
         marks = [self._unconfirmed.popleft() for _ in range(len(self._unconfirmed))]
-        rows = [row for group in batch for row in group]
+        rows = [row for group in batch for row in group.rows]
+        grants = {name: one for group in batch for name, one in group.grants.items()}
         try:
             for digest, snapshot in list(self._queued_snapshots.items()):
                 self.backend.save_snapshot(snapshot)
                 self._saved_digests.add(digest)
                 self._queued_snapshots.pop(digest, None)
-            places = iter(store_batch(self.backend, rows, marks))
+            places = iter(store_batch(self.backend, rows, marks, grants))
         except BaseException as error:
             self._unconfirmed.extend(marks)
             # It is unknown what was stored: mark all of it as unconfirmed.
             if isinstance(error, UnavailableError) or not isinstance(error, Exception):
                 self._unconfirmed.extend(row.decision_id for row in rows)
             raise
-        return [list(islice(places, len(group))) for group in batch]
+        return [list(islice(places, len(group.rows))) for group in batch]
 
-    def _note_late(self, rows: _Rows, places: _Places) -> None:
-        stored = zip(rows, places, strict=True)
-        self._unconfirmed.extend(row.decision_id for row, at in stored if at.first is None)
+    def _note_late(self, pending: _PendingRows, places: _Places) -> None:
+        stored = zip(pending.rows, places, strict=True)
+        self._unconfirmed.extend(row.decision_id for row, at in stored if at.hash)
 
     def _build_stored(self, record: DecisionRecord, place: ChainPlace) -> StoredRecord:
         if place.first is not None:
@@ -270,6 +345,8 @@ class Store:
             if first is None:
                 raise StorageError("the first record of this request is gone", where=place.first)
             return StoredRecord(first, duplicate=True)
+        if place.used_up:
+            return StoredRecord(record, used_up=True)
         link = ChainLink(seq=place.previous.seq + 1, previous=place.previous.hash, hash=place.hash)
         return StoredRecord(_replace(record, chain=link))
 
@@ -330,6 +407,35 @@ class Store:
         heads = self.backend.all_heads()
         self.backend.save_checkpoints([Checkpoint(now, head) for head in heads])
         return heads
+
+    # -- grants ----------------------------------------------------------------------------
+
+    def find_revoked(self, tenant: str, grant_ids: Collection[str]) -> frozenset[str]:
+        """Return those of the grants that were revoked, for a tenant or for all."""
+        return self.backend.find_revoked(tenant, grant_ids)
+
+    def revoke_grant(self, revocation: Revocation) -> bool:
+        """Revoke a grant for every gate over this store; return False if it was revoked before."""
+        return self.backend.revoke_grant(revocation)
+
+    def list_revocations(self, tenant: str | None = None) -> list[Revocation]:
+        """Return the revocations, oldest first; with `tenant`, those that it sees."""
+        return self.backend.list_revocations(tenant)
+
+    def count_uses(self, digests: Collection[str]) -> Mapping[str, int]:
+        """Return how often each of the grants was used; unused ones are left out."""
+        return self.backend.count_uses(digests)
+
+    def find_grants(self, tenant: str, digests: Collection[str]) -> dict[str, Grant]:
+        """Return the signed grants with these digests."""
+        rows = self.backend.find_grants(tenant, digests)
+        return {row.digest: Grant.from_json(row.signed_grant) for row in rows}
+
+    def list_grants(
+        self, tenant: str | None = None, grant_id: str | None = None, limit: int | None = None
+    ) -> list[GrantRow]:
+        """Return the signed grants (of a tenant, with an id), newest first."""
+        return self.backend.list_grants(tenant, grant_id, limit)
 
     # -- memory ----------------------------------------------------------------------------
 
@@ -395,16 +501,56 @@ class Store:
 
     # -- erasure and retention --------------------------------------------------------------
 
-    def erase_subject(self, tenant: str, subject: str) -> int:
-        """Erase the sealed part of a subject's records; the chain stays valid."""
+    def erase_subject(self, tenant: str, subject: str, *, by: str, reason: str) -> int:
+        """Erase the sealed part of a subject's records, and say so in the chain.
+
+        `by` is who erases, and `reason` why: both stay in the chain for ever.
+
+        Raises:
+            InputError: One of them is empty.
+        """
         # Findings are in the sealed part, so count them before it is erased.
         self.backend.update_tallies(tenant)
-        return self.backend.erase_subject(tenant, subject)
+        return self.backend.erase_subject(tenant, subject, by=by, reason=reason)
 
-    def retire_records(self, tenant: str, before: str) -> int:
-        """Delete a tenant's records before a time; the rest of the chain stays valid."""
+    def erase_identifier(self, tenant: str, identifier: str, *, by: str, reason: str) -> int:
+        """Erase the sealed part of each record that holds an identifier anywhere in it.
+
+        Raises:
+            InputError: The identifier is too short, or `by` or `reason` is empty.
+        """
         self.backend.update_tallies(tenant)
-        return self.backend.retire_records(tenant, before)
+        found = self.find_identifier(tenant, identifier)
+        ids = [record.decision_id for record, is_sealed in found if is_sealed]
+        return self.backend.erase_records(tenant, ids, by=by, reason=reason)
+
+    def find_identifier(
+        self, tenant: str, identifier: str
+    ) -> Iterator[tuple[DecisionRecord, bool]]:
+        """Yield the records that hold an identifier, and whether their sealed part does.
+
+        It is an e-mail address, an account number, a name: a text that stands as a whole in a
+        field, or among the words of one. The open part of a record cannot be erased.
+
+        Raises:
+            InputError: The identifier is too short.
+        """
+        search = IdentifierSearch(identifier)
+        for row in self.backend.scan_records(RecordFilter(tenant=tenant)):
+            is_sealed = row.sealed is not None and search.finds_in(row.sealed)
+            if is_sealed or search.finds_in(row.record):
+                yield row_to_record(row), is_sealed
+
+    def retire_records(self, tenant: str, before: str, *, by: str, reason: str) -> int:
+        """Delete a tenant's records before a time, and say so in the chain.
+
+        `plan_retirement` of the backend says which ones. The rest of the chain stays valid.
+
+        Raises:
+            InputError: `by` or `reason` is empty.
+        """
+        self.backend.update_tallies(tenant)
+        return self.backend.retire_records(tenant, before, by=by, reason=reason)
 
     # -- the store itself ------------------------------------------------------------------
 

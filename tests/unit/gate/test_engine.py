@@ -436,6 +436,6 @@ def test_supplying_the_grants_that_are_missing_lifts_the_decision(code: str, ver
 def test_the_first_engine_read_an_ambiguous_amount_as_decimals() -> None:
     asked = EngineInput(request=refund("1.000"))
 
-    assert ENGINE.evaluate(asked).decision.reason_codes == ("EVIDENCE_INVALID",)
+    assert "EVIDENCE_INVALID" in ENGINE.evaluate(asked).decision.reason_codes
     first = DecisionEngine(POLICY, registry=CORE, version="0.1.0")
     assert first.evaluate(asked).decision.verdict is Verdict.ALLOW

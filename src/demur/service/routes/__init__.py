@@ -15,6 +15,7 @@ from demur.service.routes.codes import CODE_ROUTES
 from demur.service.routes.decide import DECIDE_ROUTES
 from demur.service.routes.decisions import DECISION_ROUTES
 from demur.service.routes.enforce import ENFORCE_ROUTES
+from demur.service.routes.grants import GRANT_ROUTES
 from demur.service.routes.keys import KEY_ROUTES
 from demur.service.routes.labels import LABEL_ROUTES
 from demur.service.routes.monitoring import MONITORING_ROUTES
@@ -189,6 +190,7 @@ ROUTES: tuple[ApiRoute, ...] = (
     *LABEL_ROUTES,
     *MONITORING_ROUTES,
     *CODE_ROUTES,
+    *GRANT_ROUTES,
     *KEY_ROUTES,
     *_DOCUMENT,
 )

@@ -17,7 +17,13 @@ from demur.model.refusal import Refusal
 from demur.respond.case import Audience
 from demur.respond.graceful import compose, view
 from demur.service.authentication import Role
-from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
+from demur.service.calls import (
+    MAX_INLINE_REQUEST_BYTES,
+    ApiAnswer,
+    ApiCall,
+    RouteTable,
+    json_answer,
+)
 from demur.service.problem import ProblemError, forbidden, invalid_call
 from demur.service.record_search import record_view, require_record
 
@@ -56,18 +62,31 @@ class Decide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 )
 async def decide_request(call: ApiCall) -> ApiAnswer:
     """Decide a request by policy, and store the decision."""
-    body = call.decode_body(Decide)
     metrics = call.service.metrics
     with nullcontext() if metrics is None else metrics.time_decision():
-        record = await call.service.gate.adecide(
-            body.request,
-            findings=body.findings,
-            grants=body.grants,
-            accepted=body.accepted,
-            signals=body.signals,
-            tenant=call.caller.tenant,
-        )
+        if len(call.body) > MAX_INLINE_REQUEST_BYTES:
+            return await call.run_heavy(_decide_on_thread, call)
+        body = call.decode_body(Decide)
+        record = await call.service.gate.adecide(body.request, **_decide_arguments(call, body))
     return json_answer(_record_view(record))
+
+
+def _decide_on_thread(call: ApiCall) -> ApiAnswer:
+    body = call.decode_body(Decide)
+    record = call.service.gate.decide(body.request, **_decide_arguments(call, body))
+    return json_answer(_record_view(record))
+
+
+def _decide_arguments(call: ApiCall, body: Decide) -> dict[str, Any]:
+    call.caller.require_subjects(body.request.get("subject"))
+    return {
+        "findings": body.findings,
+        "grants": body.grants,
+        "accepted": body.accepted,
+        "signals": body.signals,
+        "tenant": call.caller.tenant,
+        "subjects": call.caller.subjects,
+    }
 
 
 class Resolve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,7 +110,11 @@ def resolve_decision(call: ApiCall) -> dict[str, Any]:
     body = call.decode_body(Resolve)
     before = require_record(call)
     record = call.service.gate.resolve(
-        before.decision_id, grants=body.grants, accepted=body.accepted, tenant=before.tenant
+        before.decision_id,
+        grants=body.grants,
+        accepted=body.accepted,
+        tenant=before.tenant,
+        subjects=call.caller.subjects,
     )
     return _record_view(record)
 

@@ -5,7 +5,9 @@ has to know: whether it is allowed, and what to tell a program, a model and a pe
 A refusal is a 200. A decision that could not be stored was not made, so it is an error.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import nullcontext
 from copy import copy
 from typing import Annotated, Any
@@ -13,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from demur.codes.vocabulary import Obligation, Surface
-from demur.enforce.context import CallContext, Steps, adrive
+from demur.enforce.context import CallContext, Steps, adrive, drive
 from demur.enforce.describe import DescribeCall
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
@@ -26,8 +28,10 @@ from demur.guards.tool_manifest import ToolDefinition
 from demur.model.decision import Outcome
 from demur.model.grant import Grant
 from demur.model.request import Subject
-from demur.service.authentication import Role
+from demur.service.authentication import LOCAL, Role
 from demur.service.calls import (
+    MAX_INLINE_BYTES,
+    MAX_INLINE_COMMAND_BYTES,
     ApiAnswer,
     ApiCall,
     RouteTable,
@@ -189,9 +193,11 @@ def enforced_view(result: CheckResult) -> Enforced:
 
 def enforcer_for(call: ApiCall, body: EnforceCall) -> Enforcer:
     """Return the enforcer of the service, in the locale of the call."""
+    service = call.service
+    chosen = service.heavy_enforcer if call.in_lane else service.enforcer
     if body.locale is None:
-        return call.service.enforcer
-    enforcer = copy(call.service.enforcer)
+        return chosen
+    enforcer = copy(chosen)
     enforcer.locale = body.locale
     return enforcer
 
@@ -201,10 +207,12 @@ def context_for(call: ApiCall, body: EnforceCall) -> CallContext:
 
     Raises:
         InputError: A signal is invalid.
-        ProblemError: The subject is invalid.
+        ProblemError: The subject is invalid, or the key is bound to others.
     """
     check_signals(body.signals)
     _check_subject(body.subject)
+    request = getattr(body, "request", None) or {}
+    call.caller.require_subjects(body.subject, request.get("subject"))
     tenant = call.caller.tenant
     subject_id = (body.subject or {}).get("id")
     return CallContext(
@@ -216,6 +224,7 @@ def context_for(call: ApiCall, body: EnforceCall) -> CallContext:
         # Subjects of other tenants may have the same id.
         key=f"{tenant or ''}\x1f{subject_id or call.caller.name}",
         signals=body.signals,
+        subjects=call.caller.subjects,
     )
 
 
@@ -227,12 +236,22 @@ def _check_subject(subject: Mapping[str, Any] | None) -> None:
         raise invalid_call(422, found.problem, f"subject.{found.where}", found.help) from error
 
 
-async def _answer_check(call: ApiCall, check: Steps[CheckResult], *surfaces: Surface) -> ApiAnswer:
+async def _answer_check(
+    call: ApiCall, build: Callable[[ApiCall], Steps[CheckResult]], *surfaces: Surface
+) -> ApiAnswer:
+    """Run the check that `build` makes of a call."""
+    runs_commands = Surface.CODE_EXECUTION in surfaces
+    heavy = call.is_heavy(MAX_INLINE_COMMAND_BYTES if runs_commands else MAX_INLINE_BYTES)
     await warm_surfaces(call.service, *surfaces)
     metrics = call.service.metrics
     with nullcontext() if metrics is None else metrics.time_decision():
-        result = await adrive(check)
-    return json_answer(enforced_view(result))
+        if heavy:
+            return await call.run_heavy(_check_on_thread, call, build)
+        return json_answer(enforced_view(await adrive(build(call))))
+
+
+def _check_on_thread(call: ApiCall, build: Callable[[ApiCall], Steps[CheckResult]]) -> ApiAnswer:
+    return json_answer(enforced_view(drive(build(call._replace(in_lane=True)))))
 
 
 def _describe_as(request: Mapping[str, Any] | None) -> DescribeCall | None:
@@ -250,11 +269,14 @@ def _describe_as(request: Mapping[str, Any] | None) -> DescribeCall | None:
 )
 async def enforce_prompt(call: ApiCall) -> ApiAnswer:
     """Check a prompt before it reaches a model."""
+    return await _answer_check(call, _prompt_steps, Surface.INPUT)
+
+
+def _prompt_steps(call: ApiCall) -> Steps[CheckResult]:
     body = call.decode_body(EnforcePrompt)
-    check = enforcer_for(call, body).prompt_steps(
+    return enforcer_for(call, body).prompt_steps(
         body.text, context_for(call, body), cost=body.cost, request=body.request
     )
-    return await _answer_check(call, check, Surface.INPUT)
 
 
 @ENFORCE_ROUTES.add(
@@ -268,11 +290,14 @@ async def enforce_prompt(call: ApiCall) -> ApiAnswer:
 )
 async def enforce_answer(call: ApiCall) -> ApiAnswer:
     """Check the answer of a model before a person sees it."""
+    return await _answer_check(call, _answer_steps, Surface.OUTPUT)
+
+
+def _answer_steps(call: ApiCall) -> Steps[CheckResult]:
     body = call.decode_body(EnforceAnswer)
-    check = enforcer_for(call, body).answer_steps(
+    return enforcer_for(call, body).answer_steps(
         body.text, context_for(call, body), prompt=body.prompt, request=body.request
     )
-    return await _answer_check(call, check, Surface.OUTPUT)
 
 
 @ENFORCE_ROUTES.add(
@@ -286,8 +311,13 @@ async def enforce_answer(call: ApiCall) -> ApiAnswer:
 )
 async def enforce_tool_call(call: ApiCall) -> ApiAnswer:
     """Check a tool call before it runs: arguments, commands, loops and policy."""
+    surfaces = (Surface.TOOL_CALL, Surface.CODE_EXECUTION, Surface.TOOL_LOOP)
+    return await _answer_check(call, _tool_call_steps, *surfaces)
+
+
+def _tool_call_steps(call: ApiCall) -> Steps[CheckResult]:
     body = call.decode_body(EnforceToolCall)
-    check = enforcer_for(call, body).tool_call_steps(
+    return enforcer_for(call, body).tool_call_steps(
         body.name,
         body.arguments,
         context_for(call, body),
@@ -298,8 +328,6 @@ async def enforce_tool_call(call: ApiCall) -> ApiAnswer:
         describe=_describe_as(body.request),
         commands=body.commands,
     )
-    surfaces = (Surface.TOOL_CALL, Surface.CODE_EXECUTION, Surface.TOOL_LOOP)
-    return await _answer_check(call, check, *surfaces)
 
 
 @ENFORCE_ROUTES.add(
@@ -313,8 +341,12 @@ async def enforce_tool_call(call: ApiCall) -> ApiAnswer:
 )
 async def enforce_tool_result(call: ApiCall) -> ApiAnswer:
     """Check the result of a tool before a model reads it."""
+    return await _answer_check(call, _tool_result_steps, Surface.TOOL_RESULT, Surface.TOOL_LOOP)
+
+
+def _tool_result_steps(call: ApiCall) -> Steps[CheckResult]:
     body = call.decode_body(EnforceToolResult)
-    check = enforcer_for(call, body).tool_result_steps(
+    return enforcer_for(call, body).tool_result_steps(
         body.name,
         body.result,
         context_for(call, body),
@@ -323,7 +355,6 @@ async def enforce_tool_result(call: ApiCall) -> ApiAnswer:
         accepted=body.accepted,
         describe=_describe_as(body.request),
     )
-    return await _answer_check(call, check, Surface.TOOL_RESULT, Surface.TOOL_LOOP)
 
 
 @ENFORCE_ROUTES.add(
@@ -337,12 +368,15 @@ async def enforce_tool_result(call: ApiCall) -> ApiAnswer:
 )
 async def enforce_retrieval(call: ApiCall) -> ApiAnswer:
     """Check a retrieved passage before a model reads it."""
+    return await _answer_check(call, _retrieval_steps, Surface.RETRIEVAL)
+
+
+def _retrieval_steps(call: ApiCall) -> Steps[CheckResult]:
     body = call.decode_body(EnforceRetrieval)
     event = RetrievedPassage(body.text, body.source)
-    check = enforcer_for(call, body).event_steps(
+    return enforcer_for(call, body).event_steps(
         Surface.RETRIEVAL, event, context_for(call, body), action=body.action
     )
-    return await _answer_check(call, check, Surface.RETRIEVAL)
 
 
 @ENFORCE_ROUTES.add(
@@ -359,13 +393,16 @@ async def enforce_retrieval(call: ApiCall) -> ApiAnswer:
 )
 async def enforce_compaction(call: ApiCall) -> ApiAnswer:
     """Check that a compaction of a context loses no pinned rule."""
+    return await _answer_check(call, _compaction_steps, Surface.COMPACTION)
+
+
+def _compaction_steps(call: ApiCall) -> Steps[CheckResult]:
     body = call.decode_body(EnforceCompaction)
     parts = {"before": body.before, "after": body.after, "manifest": body.manifest}
     event = parse_event(Surface.COMPACTION, {**parts, "context": body.context})
-    check = enforcer_for(call, body).event_steps(
+    return enforcer_for(call, body).event_steps(
         Surface.COMPACTION, event, context_for(call, body), action=body.action
     )
-    return await _answer_check(call, check, Surface.COMPACTION)
 
 
 @ENFORCE_ROUTES.add(
@@ -399,31 +436,57 @@ async def stream_answer(call: ApiCall) -> ApiAnswer:
         raise invalid_call(400, "the body is empty", help='send `{}` or `{"prompt": ...}` first')
     body = decode_json(first, EnforceStream)
     await warm_surfaces(call.service, Surface.OUTPUT)
+    call = call._replace(in_lane=True)
     stream = enforcer_for(call, body).stream_answer(
         context_for(call, body), prompt=body.prompt, request=body.request
     )
-    events = _stream_events(stream, body.text, lines)
+    events = _stream_events(call, stream, body.text, lines)
     return ApiAnswer(b"", media_type=_EVENT_STREAM, events=events)
 
 
 async def _stream_events(
-    stream: AnswerStream, text: str, lines: AsyncIterator[bytes]
+    call: ApiCall, stream: AnswerStream, text: str, lines: AsyncIterator[bytes]
 ) -> AsyncIterator[bytes]:
     """Yield the events of an answer; an error before its end releases nothing more."""
     # INVARIANT: a stream shows nothing that the check of the whole answer holds back.
-    if shown := stream.feed(text):
-        yield format_event("text", AnswerChunk(text=shown))
+    size = len(text)
+    async for shown in _feed_slices(call, stream, text):
+        yield shown
     while not stream.is_stopped:
         line = await anext(lines, None)
         if line is None:
             break
-        if shown := stream.feed(decode_json(line, AnswerChunk).text):
-            yield format_event("text", AnswerChunk(text=shown))
-    result = await stream.afinish()
+        text = decode_json(line, AnswerChunk).text
+        size += len(text)
+        async for shown in _feed_slices(call, stream, text):
+            yield shown
+    if size > MAX_INLINE_BYTES:
+        result = await call.run_heavy(stream.finish)
+    else:
+        result = await stream.afinish()
     view = enforced_view(result)
     if rest := stream.remaining_text:
         yield format_event("text", AnswerChunk(text=rest))
     yield format_event("result", view)
+
+
+async def _feed_slices(call: ApiCall, stream: AnswerStream, text: str) -> AsyncIterator[bytes]:
+    """Yield the events for a text; other calls get their turn while a long one is read.
+
+    Raises:
+        ProblemError: A budget is used up.
+    """
+    service, key = call.service, call.caller.name
+    for start in range(0, len(text), MAX_INLINE_BYTES):
+        if call.caller is not LOCAL:
+            service.budgets.require_left(key)
+        began = time.thread_time()
+        piece = text[start : start + MAX_INLINE_BYTES]
+        shown = stream.feed(piece)
+        service.budgets.charge(key, size=len(piece), cpu_s=time.thread_time() - began)
+        if shown:
+            yield format_event("text", AnswerChunk(text=shown))
+        await asyncio.sleep(0)
 
 
 async def _split_lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -16,11 +16,16 @@ _KeyText = Annotated[str, msgspec.Meta(max_length=200, pattern="^[^\\x00]*$")]
 
 
 class KeyWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key to create. Without `tenant` it is for the caller's tenant; `""` is for all tenants."""
+    """A key to create. Without `tenant` it is for the caller's tenant; `""` is for all tenants.
+
+    `subjects` bind it: its holder is authenticated as these, so that grants to them count. `*` is
+    any subject.
+    """
 
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=4)]
     tenant: _KeyText | None = None
     note: _KeyText = ""
+    subjects: Annotated[tuple[_KeyText, ...], msgspec.Meta(max_length=100)] = ()
     days: Annotated[float, msgspec.Meta(gt=0, le=36_500)] | None = None
 
 
@@ -34,6 +39,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str | None
     revoked_at: str | None
     note: str
+    subjects: list[str]
 
 
 class Keys(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +58,8 @@ class MadeKey(msgspec.Struct, frozen=True, kw_only=True):
 def key_view(key: ApiKey) -> KeyView:
     """Return a key without its digest."""
     shown = {name: getattr(key, name) for name in KeyView.__struct_fields__}
-    return KeyView(**{**shown, "roles": key.roles.split()})
+    lists = {"roles": key.roles.split(), "subjects": key.subjects.splitlines()}
+    return KeyView(**{**shown, **lists})
 
 
 @KEY_ROUTES.add_sync("GET /v1/keys", "list keys", Role.ADMIN, gives=Keys, query=(TENANT_PARAMETER,))
@@ -79,7 +86,14 @@ def create_key(call: ApiCall) -> MadeKey:
     if own is not None and tenant != own:
         raise forbidden("this key belongs to another tenant")
     lifetime = None if body.days is None else timedelta(days=body.days)
-    new = make_key(tenant, body.roles, note=body.note, lifetime=lifetime, clock=call.service.clock)
+    new = make_key(
+        tenant,
+        body.roles,
+        note=body.note,
+        lifetime=lifetime,
+        subjects=body.subjects,
+        clock=call.service.clock,
+    )
     call.service.store.add_key(new.key)
     return MadeKey(token=new.token, key=key_view(new.key))
 

@@ -25,3 +25,36 @@ BEFORE DELETE ON chain_events
 BEGIN
     SELECT RAISE(ABORT, 'chain events are append-only');
 END;
+
+-- Signed grants that came with decisions. Records hold only a digest, because a signature would let
+-- every reader use the grant; this table is for later attempts of a request, and for admins.
+CREATE TABLE grants (
+    tenant TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    grant_id TEXT NOT NULL,
+    granted_to TEXT NOT NULL,
+    decision_id TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    signed_grant TEXT NOT NULL,
+    PRIMARY KEY (tenant, digest)
+);
+
+-- How often a grant with limited uses was used, counted with the decision that used it.
+CREATE TABLE grant_uses (
+    digest TEXT NOT NULL PRIMARY KEY,
+    used INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Revoked grants; an empty tenant stands for all tenants.
+CREATE TABLE grant_revocations (
+    tenant TEXT NOT NULL,
+    grant_id TEXT NOT NULL,
+    revoked_at TEXT NOT NULL,
+    revoked_by TEXT NOT NULL,
+    note TEXT NOT NULL,
+    PRIMARY KEY (tenant, grant_id)
+) WITHOUT ROWID;
+
+-- The subjects that a key may name, one a line; `*` is any, and none means that grants do not count.
+ALTER TABLE api_keys ADD COLUMN subjects TEXT NOT NULL DEFAULT '';
