@@ -21,8 +21,15 @@ from demur.guards.code_execution.context import MAX_DEPTH, CommandContext, Locat
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.network_checks import check_hosts, check_sent_data, find_hosts
 from demur.guards.code_execution.other_languages import read_other
+from demur.guards.code_execution.python_reach import (
+    PythonReach,
+    constant_texts,
+    is_code,
+    is_command,
+    takes_hidden_ways,
+)
 from demur.guards.code_execution.python_values import PythonValues
-from demur.guards.static.python_names import dotted_names
+from demur.guards.static.python_names import collect_names, dotted_names
 from demur.guards.static.python_syntax import parse_python
 from demur.guards.static.source_text import SourceText, split_names, word_set
 
@@ -41,6 +48,10 @@ class PythonWalk:
         self.open_files: dict[str, Value] = {}
         self.called_modules: set[str] = set()
         self.unclear_modules: set[str] = set()
+        # Whether a function gets a text that is not plain from its call.
+        self.is_unclear = False
+        self.unclear_deletions: list[ast.Call] = []
+        self.unclear_runs: list[ast.Call] = []
 
     def report(self, rule: str, node: ast.expr | ast.stmt, target: str = "") -> None:
         """Report a rule at `node`."""
@@ -53,6 +64,18 @@ class PythonWalk:
             return self.names.evaluate_node(node.args[0])
         values = (keyword.value for keyword in node.keywords if keyword.arg in keywords)
         return next(map(self.names.evaluate_node, values), UNKNOWN)
+
+    def function_name(self, node: ast.expr) -> str:
+        """Return the name under which the tables know a function, or the name as written."""
+        written = self.names.dotted_name(node)
+        for name in (written, self.names.static.dotted_path(node) or ""):
+            plain = name.removeprefix("builtins.").removeprefix("__builtins__.")
+            parts = plain.replace("posix.", "os.").split(".")
+            # `shutil.os.system` is `os.system`.
+            for known in (plain, ".".join(parts[-2:])):
+                if known in _FUNCTIONS or known in _IMPORTERS:
+                    return known
+        return written
 
     def located_arg(self, value: Value, node: ast.expr) -> Arg:
         """Return `value` with its span."""
@@ -67,6 +90,11 @@ class PythonWalk:
         else:
             hit = CommandHit("NESTED_TOO_DEEP")
             self.walker.report(hit, arg.start, arg.end, "python", self.location)
+
+    def read_guess(self, arg: Arg, location: Location) -> None:
+        """Judge code that nothing is known to run."""
+        if location.depth < MAX_DEPTH:
+            read_python(arg, self.walker, location)
 
     def report_origins(self, value: Value, node: ast.Call, name: str) -> None:
         """Report code that was downloaded or decoded."""
@@ -125,7 +153,11 @@ def _check_eval(walk: PythonWalk, node: ast.Call, name: str) -> None:
     value = walk.first_arg(node)
     walk.report_origins(value, node, name)
     if not value.known and not value.taints & {Taint.DOWNLOAD, Taint.DECODED}:
-        walk.report("EVAL_UNKNOWN", node, name)
+        walk.is_unclear = True
+        if node.args:
+            walk.unclear_runs.append(node)
+        else:
+            walk.report("EVAL_UNKNOWN", node, name)
     if value.known and value.text:
         walk.read_nested(walk.located_arg(value, node.args[0]))
 
@@ -140,19 +172,29 @@ def _check_unpickle(walk: PythonWalk, node: ast.Call, name: str) -> None:
 
 
 def _check_shell(walk: PythonWalk, node: ast.Call, name: str) -> None:
-    value = walk.first_arg(node, "command", "cmd")
+    value = walk.first_arg(node, "command", "cmd", "args")
     walk.report_origins(value, node, name)
+    module = name.partition(".")[0]
     if not value.known:
-        walk.unclear_modules.add(name.partition(".")[0])
-    if value.text and node.args:
+        walk.is_unclear = True
+        walk.unclear_modules.add(module)
+        if not value.text and not value.taints & _REPORTED and module not in _PROCESSES:
+            walk.unclear_runs.append(node)
+    if value.text:
         location = walk.location._replace(via=(*walk.location.via, "python"))
-        walk.walker.walk_shell(walk.located_arg(value, node.args[0]), location)
+        source = node.args[0] if node.args else node
+        walk.walker.walk_shell(walk.located_arg(value, source), location)
 
 
 def _check_process(walk: PythonWalk, node: ast.Call, name: str) -> None:
     """`subprocess.run` and its like: a list of words, or a text with `shell=True`."""
-    if node.args and isinstance(node.args[0], ast.List | ast.Tuple):
-        walk.judge_program(node.args[0].elts, node, name)
+    if any(word.arg in {"input", "stdin", "executable", "env", None} for word in node.keywords):
+        walk.is_unclear = True
+    words = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "args")]
+    if words and isinstance(words[0], ast.List | ast.Tuple):
+        walk.judge_program(words[0].elts, node, name)
+    elif name == "asyncio.create_subprocess_exec":
+        walk.judge_program(node.args, node, name)
     else:
         _check_shell(walk, node, name)
 
@@ -160,21 +202,33 @@ def _check_process(walk: PythonWalk, node: ast.Call, name: str) -> None:
 def _check_spawn(walk: PythonWalk, node: ast.Call, name: str) -> None:
     """`os.execv(path, args)`, `os.spawnl(mode, path, ...)`."""
     items: list[ast.expr] = []
-    for arg in node.args[1 if "spawn" in name else 0 :]:
-        items.extend(arg.elts if isinstance(arg, ast.List | ast.Tuple) else [arg])
-    walk.judge_program(items, node, name)
+    for arg in node.args[1 if ".spawn" in name else 0 :]:
+        words = arg.value if isinstance(arg, ast.Starred) else arg
+        items.extend(words.elts if isinstance(words, ast.List | ast.Tuple) else [words])
+    # The words begin with the name that the program is told, not with its path.
+    walk.is_unclear = True
+    walk.judge_program(items[:1] + items[2:], node, name)
 
 
 def _check_terminal(walk: PythonWalk, node: ast.Call, name: str) -> None:
     """`pty.spawn(path)`: a shell on a terminal."""
     walk.report("PROXY_EXECUTION", node, name)
-    walk.judge_program(node.args[:1], node, name)
+    words = node.args[0] if node.args else None
+    items = words.elts if isinstance(words, ast.List | ast.Tuple) else node.args[:1]
+    walk.judge_program(items, node, name)
 
 
 def _method_owner(walk: PythonWalk, node: ast.Call) -> Value:
     """Return the object whose method is called."""
     owner = node.func.value if isinstance(node.func, ast.Attribute) else node
     return walk.names.evaluate_node(owner)
+
+
+def _delete_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    path = _method_owner(walk, node)
+    walk.report_effect(node, path, EffectKind.DELETE)
+    if not path.text:
+        walk.unclear_deletions.append(node)
 
 
 def _write_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
@@ -202,8 +256,16 @@ def _copy_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
 
 
 def _delete_path(walk: PythonWalk, node: ast.Call, name: str) -> None:
-    path, tree = walk.first_arg(node, "path"), name == "shutil.rmtree"
+    path, tree = walk.first_arg(node, "path"), name in _TREE_DELETERS
     walk.report_effect(node, path, EffectKind.DELETE, tree=tree)
+    if not path.text:
+        walk.unclear_deletions.append(node)
+
+
+def _move_file(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    tree = name == "shutil.move"
+    walk.report_effect(node, walk.first_arg(node, "src"), EffectKind.DELETE, tree=tree)
+    _copy_file(walk, node, name)
 
 
 def _check_chmod(walk: PythonWalk, node: ast.Call, _: str) -> None:
@@ -239,19 +301,31 @@ def _check_send(walk: PythonWalk, node: ast.Call, _: str) -> None:
         walk.report(rule, node, target)
 
 
+_REPORTED = frozenset({Taint.DOWNLOAD, Taint.DECODED})
+_TREE_DELETERS = word_set(
+    "shutil.rmtree dir_util.remove_tree distutils.dir_util.remove_tree"
+    " tempfile.TemporaryDirectory._rmtree TemporaryDirectory._rmtree"
+)
 _BODY_KEYWORDS = frozenset({"data", "files", "json", "content"})
 _CLIENTS = "requests httpx requests.session() requests.Session() httpx.Client()"
 _FUNCTIONS: dict[str, CallHandler] = {
     **dict.fromkeys(split_names("exec eval builtins.exec builtins.eval"), _check_eval),
     **dict.fromkeys(dotted_names("os", "system popen"), _check_shell),
     **dict.fromkeys(dotted_names("subprocess commands", "getoutput getstatusoutput"), _check_shell),
-    **dict.fromkeys(dotted_names("asyncio", "create_subprocess_shell"), _check_shell),
     **dict.fromkeys(
-        dotted_names("subprocess", "run call check_call check_output Popen"), _check_process
+        dotted_names("asyncio subprocess asyncio.subprocess", "create_subprocess_shell"),
+        _check_shell,
     ),
     **dict.fromkeys(
-        dotted_names("os", "execv execve execl execlp execvp execle posix_spawn")
-        | dotted_names("os", "spawnl spawnv spawnlp spawnvp spawnle spawnve"),
+        dotted_names("subprocess", "run call check_call check_output Popen create_subprocess_exec")
+        | dotted_names("asyncio", "create_subprocess_exec")
+        | dotted_names("spawn distutils.spawn", "spawn"),
+        _check_process,
+    ),
+    **dict.fromkeys(
+        dotted_names("os", "execv execve execl execlp execvp execle execvpe execlpe posix_spawn")
+        | dotted_names("os", "posix_spawnp spawnl spawnv spawnlp spawnvp spawnle spawnve")
+        | dotted_names("os", "spawnvpe spawnlpe"),
         _check_spawn,
     ),
     "pty.spawn": _check_terminal,
@@ -261,11 +335,12 @@ _FUNCTIONS: dict[str, CallHandler] = {
         | dotted_names("yaml", "load unsafe_load"),
         _check_unpickle,
     ),
-    "shutil.rmtree": _delete_path,
+    **dict.fromkeys(_TREE_DELETERS, _delete_path),
     **dict.fromkeys(dotted_names("os", "remove unlink rmdir removedirs"), _delete_path),
     **dict.fromkeys(sorted(OPENERS), _open_file),
-    **dict.fromkeys(dotted_names("shutil", "copy copyfile copy2 copytree move"), _copy_file),
-    **dict.fromkeys(dotted_names("os", "rename replace link symlink"), _copy_file),
+    **dict.fromkeys(dotted_names("shutil", "copy copyfile copy2 copytree"), _copy_file),
+    **dict.fromkeys(dotted_names("os", "link symlink"), _copy_file),
+    **dict.fromkeys(["shutil.move", "os.rename", "os.replace", "os.renames"], _move_file),
     "os.chmod": _check_chmod,
     **dict.fromkeys(dotted_names("os", "setuid setgid seteuid setresuid"), _check_setuid),
     **dict.fromkeys(
@@ -276,9 +351,7 @@ _FUNCTIONS: dict[str, CallHandler] = {
 }
 _METHODS: dict[str, CallHandler] = {
     "write": _write_file,
-    "unlink": lambda walk, node, _: walk.report_effect(
-        node, _method_owner(walk, node), EffectKind.DELETE
-    ),
+    **dict.fromkeys(split_names("unlink rmdir"), _delete_own),
     **dict.fromkeys(split_names("write_text write_bytes"), _write_own),
     **dict.fromkeys(
         split_names("read_text read_bytes"),
@@ -291,7 +364,15 @@ _METHODS: dict[str, CallHandler] = {
 _MAX_NODES = 20_000
 _NATIVE = frozenset({"ctypes", "cffi", "_ctypes"})
 _PROCESSES = frozenset({"subprocess", "socket", "pty", "popen2", "commands"})
-_IMPORTERS = frozenset({"__import__", "importlib.import_module"})
+_IMPORTERS = frozenset({"__import__", "importlib.import_module", "importlib.__import__"})
+_MAX_DELETERS = 50
+_RUNNING = frozenset({_check_eval, _check_shell, _check_process, _check_spawn, _check_terminal})
+# Functions by what they do with the text that they are given.
+_HANDLER_KINDS = {
+    name: "run" if handler in _RUNNING else "delete"
+    for name, handler in _FUNCTIONS.items()
+    if handler in _RUNNING or handler is _delete_path
+}
 
 
 def read_python(arg: Arg, walker: Walker, location: Location) -> None:
@@ -302,11 +383,61 @@ def read_python(arg: Arg, walker: Walker, location: Location) -> None:
         walker.report(CommandHit("UNREADABLE", "python"), 0, len(arg.text), "python", inner)
         read_other(arg, walker, location)
         return
-    _judge_module(tree, PythonWalk(arg.text, walker, inner))
+    walk = PythonWalk(arg.text, walker, inner)
+    _judge_module(tree, walk)
+    _judge_reached_texts(tree, walk)
+
+
+def _judge_reached_texts(tree: ast.Module, walk: PythonWalk) -> None:
+    """Judge the texts that may reach a function which runs or deletes what it is given."""
+    names = walk.names.static
+    nodes = list(ast.walk(tree))[:_MAX_NODES]
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and id(node) not in called:
+            walk.is_unclear |= _HANDLER_KINDS.get(walk.function_name(node)) == "run"
+    location = walk.location._replace(guessed=True)
+    if walk.is_unclear or takes_hidden_ways(nodes):
+        for text, node in constant_texts(tree, names):
+            arg = walk.located_arg(Value(text), node)
+            if is_code(text):
+                walk.read_guess(arg, location)
+            elif is_command(text):
+                walk.walker.walk_shell(arg, location)
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    passed = [call for call in calls if _passes_deleter(call, walk)]
+    deleters = [*walk.unclear_deletions, *passed]
+    if not deleters and not walk.unclear_runs:
+        return
+    reach = PythonReach(tree)
+    _judge_reached_paths(deleters, reach, walk, location)
+    for call in walk.unclear_runs:
+        if not reach.reaches_constants(call.args[:1] or [call]):
+            walk.report("UNKNOWN_CODE", call, walk.function_name(call.func))
+
+
+def _passes_deleter(node: ast.Call, walk: PythonWalk) -> bool:
+    """Whether a call is given a function that deletes files, or calls one by a lookup."""
+    parts = [*node.args, *(word.value for word in node.keywords)]
+    return any(_HANDLER_KINDS.get(walk.function_name(part)) == "delete" for part in parts)
+
+
+def _judge_reached_paths(
+    deleters: list[ast.Call], reach: PythonReach, walk: PythonWalk, location: Location
+) -> None:
+    for node in deleters[:_MAX_DELETERS]:
+        start, end = walk.source.node_span(node)
+        for root in reach.reached_from([node]):
+            for text, _ in constant_texts(root, walk.names.static):
+                if text.startswith(("/", "~")):
+                    target = Arg(text, start, end)
+                    effect = FileEffect(EffectKind.DELETE, target, tree=True)
+                    walk.walker.report_effect(effect, start, end, "python", location)
 
 
 def _judge_module(tree: ast.Module, walk: PythonWalk) -> None:
     """Judge a module: imports first, then each statement in the order of lines."""
+    walk.names.static = collect_names(tree, ast.walk(tree))
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr | ast.stmt)][:_MAX_NODES]
     nodes.sort(key=lambda node: (node.lineno, node.col_offset))
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -347,7 +478,14 @@ def _bind_names(node: ast.expr | ast.stmt, walk: PythonWalk) -> None:
 
 def _bound_values(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | None, ast.expr]]:
     if isinstance(node, ast.Assign):
-        yield from ((target, node.value) for target in node.targets)
+        for target in node.targets:
+            match target, node.value:
+                case ast.Tuple(elts=targets), ast.Tuple(elts=values):
+                    yield from zip(targets, values, strict=False)
+                case _:
+                    yield target, node.value
+    elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+        yield node.target, ast.BinOp(node.target, node.op, node.value)
     elif isinstance(node, ast.NamedExpr | ast.AnnAssign) and node.value is not None:
         yield node.target, node.value
     elif isinstance(node, ast.With | ast.AsyncWith):
@@ -357,7 +495,7 @@ def _bound_values(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | None, 
 
 
 def _judge_call(node: ast.Call, walk: PythonWalk) -> None:
-    name = walk.names.dotted_name(node.func)
+    name = walk.function_name(node.func)
     walk.called_modules.add(name.partition(".")[0].removesuffix("()"))
     if name in _IMPORTERS and node.args:
         module = walk.names.evaluate_node(node.args[0]).text.partition(".")[0]

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from demur.guards.code_execution.call import MAX_VALUE_LENGTH, UNKNOWN, Taint, Value, join_values
 from demur.guards.code_execution.outputs import decode_base64, decode_hex, decode_value
 from demur.guards.code_execution.paths import HOME, canonical_path, read_rule
+from demur.guards.static.python_names import PythonNames
+from demur.guards.static.python_syntax import ConstantFolder
 from demur.guards.static.source_text import split_names, word_set
 
 _MAX_DEPTH = 40
@@ -53,6 +55,7 @@ class PythonValues:
 
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd
+        self.static = PythonNames({}, frozenset(), ConstantFolder({}))
         self.modules: dict[str, str] = {}
         self.values: dict[str, Value] = {}
 
@@ -62,6 +65,8 @@ class PythonValues:
             return ""
         if isinstance(node, ast.Name):
             return self.modules.get(node.id, node.id)
+        if isinstance(node, ast.NamedExpr | ast.Await):
+            return self.dotted_name(node.value, depth + 1)
         if isinstance(node, ast.Attribute):
             return f"{self.dotted_name(node.value, depth + 1)}.{node.attr}"
         if isinstance(node, ast.Call):
@@ -102,7 +107,15 @@ class PythonValues:
                 value = _operation_value(inner(left), operator, inner(right))
             case _:
                 value = self._access_value(node, depth + 1)
-        return value
+        return value if value.known or depth else self._folded_value(node, value)
+
+    def _folded_value(self, node: ast.expr, value: Value) -> Value:
+        """Return the constant text of `node`, or `value` if it is not constant."""
+        folded = self.static.fold(node)
+        text = folded.value if folded else None
+        if isinstance(text, bytes):
+            text = text.decode("latin-1")
+        return value._replace(text=text, known=True) if isinstance(text, str) else value
 
     def _access_value(self, node: ast.expr, depth: int) -> Value:
         """Return the value of an attribute, an item or a call."""

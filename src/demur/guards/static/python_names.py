@@ -118,8 +118,9 @@ def is_network(path: str | None) -> bool:
 
 _BUILTINS = OPAQUE_BUILTINS | word_set(
     "__builtins__ __import__ bytearray bytes chr compile eval exec getattr globals input locals"
-    " open setattr vars"
+    " open setattr staticmethod vars"
 )
+_STARRED = PROCESSES | WIPERS | dotted_names("os", "remove unlink rename rmdir") | UNPICKLERS
 _IMPORTERS = frozenset({"__import__", "importlib.import_module", "importlib.__import__"})
 _NAMESPACES = frozenset({"vars", "globals", "locals"})
 _MAX_DEPTH = 40
@@ -141,12 +142,12 @@ class PythonNames(NamedTuple):
                 return self._name_path(name)
             case ast.Attribute(value=base, attr=attribute):
                 return _join_member(self.dotted_path(base, depth + 1), attribute)
-            case ast.Call():
-                return self._call_path(node, depth)
+            case ast.NamedExpr(value=base) | ast.Await(value=base):
+                return self.dotted_path(base, depth + 1)
             case ast.Subscript(value=base, slice=key):
                 return self._item_path(base, key, depth)
             case _:
-                return None
+                return self._call_path(node, depth) if isinstance(node, ast.Call) else None
 
     def fold(self, node: ast.expr | None) -> FoldedConstant | None:
         """Return the constant value of `node`, or None if it is not constant."""
@@ -182,15 +183,51 @@ class PythonNames(NamedTuple):
             # The names of a module, as a mapping.
             module = self.dotted_path(node.args[0], depth + 1) if node.args else None
             return _join_member(module, "__dict__") if node.args else "__builtins__"
-        return None
+        return self._looked_up_path(node, path, depth)
+
+    def _looked_up_path(self, node: ast.Call, path: str | None, depth: int) -> str | None:
+        """Return the member that a method of a mapping or of an object returns by its name."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=base, attr="get" | "__getitem__"), args=[key]):
+                return self._item_path(base, key, depth)
+            case ast.Call(func=ast.Attribute(attr="__getattribute__"), args=[*objects, key]):
+                holder = objects[0] if objects else node.func.value  # type: ignore[attr-defined]
+                return _join_member(self.dotted_path(holder, depth + 1), self._constant_text(key))
+            case ast.Call(func=ast.Call(func=getter, args=[key]), args=[holder]) if (
+                self.dotted_path(getter, depth + 1) == "operator.attrgetter"
+            ):
+                return _join_member(self.dotted_path(holder, depth + 1), self._constant_text(key))
+            case ast.Call() if path == "staticmethod" and node.args:
+                return self.dotted_path(node.args[0], depth + 1)
+            case _:
+                return None
 
     def _item_path(self, base: ast.expr, key: ast.expr, depth: int) -> str | None:
+        if (item := self._listed_item(base, key)) is not None:
+            return self.dotted_path(item, depth + 1)
         path, text = self.dotted_path(base, depth + 1), self._constant_text(key)
         if path == "sys.modules":
             return text
         if path is not None and path.endswith(".__dict__"):
             return _join_member(path.removesuffix(".__dict__"), text)
         return _join_member(path, text) if path in {"__builtins__", "builtins"} else None
+
+    def _listed_item(self, base: ast.expr, key: ast.expr) -> ast.expr | None:
+        """Return the item of a list or a table that the file writes out."""
+        if isinstance(base, ast.Name):
+            base = self.folder.find_constant(base.id) or base
+        index = self.fold(key)
+        match base, index and index.value:
+            case ast.List(elts=items) | ast.Tuple(elts=items), int(number) if (
+                -len(items) <= number < len(items)
+            ):
+                return items[number]
+            case ast.Dict(keys=keys, values=items), str(text):
+                named = zip(keys, items, strict=True)
+                texts = ((self.fold(name), item) for name, item in named)
+                return next((item for name, item in texts if name and name.value == text), None)
+            case _:
+                return None
 
     def _constant_text(self, node: ast.expr) -> str | None:
         folded = self.fold(node)
@@ -231,12 +268,22 @@ def _imported_names(node: ast.AST) -> dict[str, str]:
             tops = ((short, name if short else name.partition(".")[0]) for short, name in pairs)
             return {short or name: name for short, name in tops}
         case ast.ImportFrom(module=str(module), names=aliases, level=0):
+            if aliases[0].name == "*":
+                return _starred_names(module)
             return {alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases}
         case _:
             return {}
 
 
+def _starred_names(module: str) -> dict[str, str]:
+    """Return the functions that matter among those that `from module import *` brings in."""
+    paths = (path for path in _STARRED if path.startswith(f"{module}."))
+    return {path.rpartition(".")[2]: path for path in paths}
+
+
 def _join_member(base: str | None, name: str | None) -> str | None:
     if base is None or name is None:
         return None
-    return name if base in {"builtins", "__builtins__"} else f"{base}.{name}"
+    if base not in {"builtins", "__builtins__"}:
+        return f"{base}.{name}"
+    return base if name == "__dict__" else name

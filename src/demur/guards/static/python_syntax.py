@@ -107,12 +107,34 @@ _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     "a2b_hex": binascii.a2b_hex,
     "a2b_base64": binascii.a2b_base64,
 }
+_ENCODERS: Mapping[str, Callable[[Any], Any]] = {
+    "b64encode": base64.b64encode,
+    "hexlify": binascii.hexlify,
+}
+_CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
+    "chr": chr,
+    "ord": ord,
+    "str": str,
+    "int": int,
+    "len": len,
+    "list": list,
+    "tuple": list,
+    "sorted": sorted,
+    "reversed": lambda value: value[::-1],
+}
+_DISGUISES = frozenset({"chr", "reversed"})
 _SUMS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.BitXor: operator.xor,
 }
-_PLAIN_METHODS = frozenset({"lower", "upper", "strip", "title", "swapcase"})
+_PLAIN_METHODS = frozenset(
+    {"lower", "upper", "strip", "lstrip", "rstrip", "title", "swapcase", "casefold", "capitalize"}
+    | {"split", "splitlines", "encode", "format", "removeprefix", "removesuffix", "copy", "keys"}
+)
+# Signs of a format that does more than to insert its values.
+_PLAIN_FORMAT = frozenset("[:!.")
+_MAX_ITEMS = 2_000
 _ROTATIONS = frozenset({"rot13", "rot_13", "hex", "base64"})
 
 
@@ -148,6 +170,10 @@ class ConstantFolder:
             except (_NotConstant, *_FOLD_FAILURES):
                 pass
         return self._folded[key]
+
+    def find_constant(self, name: str) -> ast.expr | None:
+        """Return the expression that a name is assigned to, if it is assigned once."""
+        return self._constants.get(name)
 
     def join_strings(self, node: ast.expr, depth: int = 0) -> str:
         """Return the constant texts in an expression, joined by slashes like a path."""
@@ -189,6 +215,8 @@ class ConstantFolder:
                 folded = inner(value)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 folded = _fold_all([inner(part) for part in parts])
+            case ast.ListComp() | ast.GeneratorExp():
+                folded = self._fold_loop(node, inner)
             case ast.JoinedStr(values=parts):
                 values, hidden = _fold_all([inner(part) for part in parts])
                 folded = FoldedConstant(_join_pieces("", list(map(str, values))), hidden)
@@ -196,13 +224,48 @@ class ConstantFolder:
                 return _fold_operation(node, inner)
         return folded
 
+    def _fold_loop(
+        self,
+        node: ast.ListComp | ast.GeneratorExp,
+        inner: Callable[[ast.expr], FoldedConstant],
+    ) -> FoldedConstant:
+        """Return the items of a loop over constants."""
+        match node.generators:
+            case [ast.comprehension(target=ast.Name(id=name), iter=items, ifs=[])]:
+                values = _list_items(inner(items).value)
+            case _:
+                raise _NotConstant
+        found = []
+        for value in values:
+            turn = ConstantFolder({**self._constants, name: ast.Constant(value)})
+            folded = turn.fold(node.elt, 1)
+            if folded is None:
+                raise _NotConstant
+            found.append(folded.value)
+        return FoldedConstant(found, True)
+
+
+def _list_items(value: object) -> list[Any]:
+    if not isinstance(value, str | bytes | list) or len(value) > _MAX_ITEMS:
+        raise _NotConstant
+    return list(value)
+
 
 def _fold_operation(node: ast.expr, inner: Callable[[ast.expr], FoldedConstant]) -> FoldedConstant:
     match node:
         case ast.BinOp():
             return _fold_sum(node, inner)
-        case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=None, step=step)):
-            return _fold_slice(inner(value), step)
+        case ast.Dict(keys=[_, *_] as keys, values=parts) if all(keys):
+            values, hidden = _fold_all([inner(part) for part in parts])
+            texts = [inner(key).value for key in keys if key is not None]
+            return FoldedConstant(dict(zip(texts, values, strict=True)), hidden)
+        case ast.Subscript(value=value, slice=ast.Slice() as cut):
+            return _fold_slice(inner(value), cut, inner)
+        case ast.Subscript(value=value, slice=index):
+            folded = inner(value)
+            return FoldedConstant(folded.value[inner(index).value], folded.hidden)
+        case ast.UnaryOp(op=ast.USub(), operand=value):
+            return FoldedConstant(-inner(value).value)
         case ast.Call():
             return _fold_call(node, inner)
         case _:
@@ -225,32 +288,62 @@ def _fold_sum(node: ast.BinOp, inner: Callable[[ast.expr], FoldedConstant]) -> F
             return FoldedConstant(value, left.hidden or right.hidden or short)
         case ((ast.Add() | ast.Sub() | ast.BitXor()), int(), int()):
             return FoldedConstant(_SUMS[type(node.op)](left.value, right.value), True)
+        case ast.Add(), list(), list():
+            return FoldedConstant([*left.value, *right.value], left.hidden or right.hidden)
+        case ast.Mod(), str(), _ if left.value.count("%") == left.value.count("%s"):
+            values = right.value if isinstance(right.value, list) else [right.value]
+            return FoldedConstant(left.value % tuple(values), left.hidden or right.hidden)
+        case ast.Mult(), str() | bytes(), int() if len(left.value) * right.value < _MAX_ITEMS:
+            return FoldedConstant(left.value * right.value, left.hidden)
         case _:
             raise _NotConstant
 
 
-def _fold_slice(folded: FoldedConstant, step: ast.expr | None) -> FoldedConstant:
-    if ast.dump(step or ast.Constant(1)) != ast.dump(ast.UnaryOp(ast.USub(), ast.Constant(1))):
-        raise _NotConstant
-    return FoldedConstant(folded.value[::-1], True)
+def _fold_slice(
+    folded: FoldedConstant, cut: ast.Slice, inner: Callable[[ast.expr], FoldedConstant]
+) -> FoldedConstant:
+    ends = [None if end is None else inner(end).value for end in (cut.lower, cut.upper, cut.step)]
+    return FoldedConstant(folded.value[slice(*ends)], folded.hidden or ends[2] is not None)
 
 
 def _fold_call(node: ast.Call, inner: Callable[[ast.expr], FoldedConstant]) -> FoldedConstant:
     match node:
-        case ast.Call(func=ast.Name(id="chr"), args=[value]):
-            return FoldedConstant(chr(inner(value).value), True)
-        case ast.Call(func=ast.Name(id="bytes" | "bytearray"), args=[value]):
-            return FoldedConstant(bytes(_require_numbers(inner(value).value)), True)
-        case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="chr"), values]):
-            return FoldedConstant([chr(number) for number in inner(values).value], True)
+        case ast.Call(func=ast.Name(id=name), args=[value, *rest]):
+            return _fold_function(name, value, rest, inner)
         case ast.Call(func=ast.Attribute(attr="join", value=glue), args=[parts]):
             return FoldedConstant(_join_pieces(inner(glue).value, inner(parts).value), True)
         case ast.Call(func=ast.Attribute(attr=name, value=base)):
             return _fold_method(name, base, node.args, inner)
-        case ast.Call(func=ast.Name(id=name), args=[value, *_]) if name in _DECODERS:
-            return FoldedConstant(_DECODERS[name](inner(value).value), True)
         case _:
             raise _NotConstant
+
+
+def _fold_function(
+    name: str, first: ast.expr, rest: list[ast.expr], inner: Callable[[ast.expr], FoldedConstant]
+) -> FoldedConstant:
+    match name, first, rest:
+        case "map", ast.Name(id=function), [values] if function in _CONVERTERS:
+            items = _list_items(inner(values).value)
+            folded = FoldedConstant([_CONVERTERS[function](item) for item in items], True)
+        case (("str" | "bytes"), _, [_]):
+            folded = _convert_text(inner(first))
+        case (("bytes" | "bytearray"), _, []):
+            folded = FoldedConstant(bytes(_require_numbers(inner(first).value)), True)
+        case _, _, [] if name in _CONVERTERS:
+            value, hidden = inner(first)
+            folded = FoldedConstant(_CONVERTERS[name](value), hidden or name in _DISGUISES)
+        case _ if name in _DECODERS:
+            folded = FoldedConstant(_DECODERS[name](inner(first).value), True)
+        case _:
+            raise _NotConstant
+    return folded
+
+
+def _convert_text(folded: FoldedConstant) -> FoldedConstant:
+    """Return bytes as text, and text as bytes."""
+    value = folded.value
+    other = value.decode("utf-8") if isinstance(value, bytes) else value.encode("utf-8")
+    return FoldedConstant(other, folded.hidden)
 
 
 def _join_pieces(glue: Any, pieces: Any) -> Any:
@@ -268,20 +361,23 @@ def _require_numbers(value: object) -> list[int]:
 def _fold_method(
     name: str, base: ast.expr, args: list[ast.expr], inner: Callable[[ast.expr], FoldedConstant]
 ) -> FoldedConstant:
-    if name in _DECODERS and args:
-        return FoldedConstant(_DECODERS[name](inner(args[0]).value), True)
-    if name == "decode" and len(args) == 2 and inner(args[1]).value in _ROTATIONS:
-        return FoldedConstant(codecs.decode(inner(args[0]).value, inner(args[1]).value), True)
-    if name == "decode" and len(args) <= 1:
-        folded = inner(base)
-        return FoldedConstant(folded.value.decode("utf-8"), folded.hidden)
-    if name in _PLAIN_METHODS and not args:
-        folded = inner(base)
-        return FoldedConstant(getattr(folded.value, name)(), folded.hidden)
-    if name == "replace" and len(args) == 2:
-        text = inner(base).value
-        old, new = (inner(arg).value for arg in args)
-        if (text.count(old) + 1) * len(new) > _MAX_TEXT_LENGTH:
+    if (coder := _DECODERS.get(name) or _ENCODERS.get(name)) and args:
+        return FoldedConstant(coder(inner(args[0]).value), True)
+    values = [inner(arg).value for arg in args]
+    if name == "decode" and len(args) == 2 and values[1] in _ROTATIONS:
+        return FoldedConstant(codecs.decode(values[0], values[1]), True)
+    value, hidden = inner(base)
+    match name, values:
+        case "decode", [] | [_]:
+            folded = value.decode("utf-8")
+        case "replace", [old, new] if (value.count(old) + 1) * len(new) <= _MAX_TEXT_LENGTH:
+            folded, hidden = value.replace(old, new), True
+        case "get", [key] if isinstance(value, dict):
+            folded = value[key]
+        case "format", _ if not isinstance(value, str) or not _PLAIN_FORMAT.isdisjoint(value):
             raise _NotConstant
-        return FoldedConstant(text.replace(old, new), True)
-    raise _NotConstant
+        case _ if name in _PLAIN_METHODS:
+            folded = getattr(value, name)(*values)
+        case _:
+            raise _NotConstant
+    return FoldedConstant(folded, hidden)

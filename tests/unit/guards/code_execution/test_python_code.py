@@ -32,7 +32,7 @@ def rules(text: str) -> list[str]:
         ("import os\nos.system('rm -rX /'.replace('X', 'f'))", "DELETE_ROOT"),
         ("import subprocess\nsubprocess.run(['rm', '-rf', '/'])", "DELETE_ROOT"),
         ("import subprocess\nsubprocess.run('rm -rf /', shell=True)", "DELETE_ROOT"),
-        ("import subprocess\nsubprocess.run(args='x')", "PROCESS_IMPORT"),
+        ("import subprocess\nsubprocess.run(args=x)", "PROCESS_IMPORT"),
         ("import subprocess\nsubprocess.run([])", "PROCESS_MODULE"),
         ("import os\nos.execv('/bin/rm', ['-rf', '/'])", "DELETE_ROOT"),
         ("import os\nos.spawnl(os.P_WAIT, '/bin/rm', '-rf', '/')", "DELETE_ROOT"),
@@ -95,8 +95,8 @@ def rules(text: str) -> list[str]:
         ("import base64, os\nos.system(base64.b64decode('cm0gLXJmIC8='))", "DELETE_ROOT"),
         ("exec(bytes.fromhex('7072696e74283129'))", "DECODED_RUN"),
         ("import zlib\nexec(zlib.decompress(x))", "DECODED_RUN"),
-        ("exec(compile(open('x').read(), 'x', 'exec'))", "EVAL_UNKNOWN"),
-        ("eval(input())", "EVAL_UNKNOWN"),
+        ("exec(compile(open('x').read(), 'x', 'exec'))", "UNKNOWN_CODE"),
+        ("eval(input())", "UNKNOWN_CODE"),
         ("exec('import os; os.system(\"rm -rf /\")')", "DELETE_ROOT"),
         ("import yaml\nyaml.load(x)", "UNTRUSTED_FILE"),
         ("import torch\ntorch.load('m.pt')", "UNTRUSTED_FILE"),
@@ -143,7 +143,7 @@ def rules(text: str) -> list[str]:
         ("import subprocess\nsubprocess.run(cmd)", "PROCESS_IMPORT"),
         ("import os\nos.system('rm -rf /' if x else 'ls')", "DELETE_ROOT"),
         ("import os\nos.system('rm -rf ' + '/' * 1)", "DELETE_ROOT"),
-        ("exec(" * 9 + "'x'" + ")" * 9, "EVAL_UNKNOWN"),
+        ("exec(" * 9 + "'x'" + ")" * 9, "UNKNOWN_CODE"),
         ("os.system('rm -rf /'", "UNREADABLE"),
         ("os.system('rm -rf /'", "DELETE_ROOT"),
     ],
@@ -189,6 +189,62 @@ def test_ordinary_code_passes(text: str) -> None:
     asked = {"EVAL_UNKNOWN"}  # a bare `exec()` is only noted
 
     assert set(rules(text)) <= asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vars(__builtins__)['exec'](\"import os; os.system('rm -rf /')\")",
+        "import os\nos.__dict__['system']('rm -rf /')",
+        "import posix\nposix.system('rm -rf /')",
+        "import shutil\nshutil.os.system('rm -rf /')",
+        "from os import *\nsystem('rm -rf /')",
+        "import operator, os\noperator.attrgetter('system')(os)('rm -rf /')",
+        "import os\nd = {'f': os.system}\nd['f']('rm -rf /')",
+        "import os\nlist(map(os.system, ['rm -rf /']))",
+        "import os, threading\nthreading.Thread(target=os.system, args=('rm -rf /',)).start()",
+        "import os\ndef f(c): os.system(c)\nf('rm -rf /')",
+        "import os\nclass A:\n    def __reduce__(self): return os.system, ('rm -rf /',)",
+        "import os\nos.system(''.join(chr(ord(c) - 1) for c in 'sn!.sg!0'))",
+        "import timeit\ntimeit.timeit(\"import os; os.system('rm -rf /')\")",
+        "import os\nos.execvp('rm', ['rm', '-rf', '/'])",
+        "import subprocess\nsubprocess.run('sh', input='rm -rf /', text=True)",
+        "import pty\npty.spawn(['rm', '-rf', '/'])",
+        "import shutil\nfor path in ['/etc']: shutil.rmtree(path)",
+        "import glob, os\nfor path in glob.glob('/etc/*'): os.remove(path)",
+        "import pathlib\nfor path in pathlib.Path('/etc').iterdir(): path.unlink()",
+        "import shutil, atexit\natexit.register(shutil.rmtree, '/etc')",
+        "import os\nos.rename('/etc/passwd', 'gone')",
+        "import os, sys\nos.system(sys.stdin.read())",
+        (
+            "from setuptools import setup\nfrom setuptools.command.install import install\nimport os\n"
+            "class Install(install):\n    def run(self): os.system('rm -rf /')\n"
+            "setup(name='a', cmdclass={'install': Install})"
+        ),
+    ],
+)
+def test_a_function_is_known_by_whatever_way_it_is_reached(text: str) -> None:
+    findings = check(Command(text=text, language=Language.PYTHON), CommandConfig())
+
+    assert {"block", "escalate"} & {finding.action.value for finding in findings}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import shutil, tempfile\npath = tempfile.mkdtemp()\nshutil.rmtree(path)",
+        "import os\nfor name in ['a.tmp', 'b.tmp']: os.remove(name)",
+        "import subprocess\nsubprocess.run(['git', 'status'])",
+        "import os\nfor tool in ['ls', 'git status']: os.system(tool)",
+        "import functools, json\nprint(functools.partial(json.dumps, indent=2)({}))",
+        "print('never type rm -rf / in a shell')\ngetattr(print, 'x', None)",
+        "values = {'a': 'b'}\nprint(values['a'], [n for n in 'abc'], vars())",
+    ],
+)
+def test_values_that_harm_nothing_may_take_any_way(text: str) -> None:
+    findings = check(Command(text=text, language=Language.PYTHON), CommandConfig())
+
+    assert [finding for finding in findings if finding.action.value != "warn"] == []
 
 
 def test_the_span_is_the_call() -> None:
