@@ -7,25 +7,30 @@ no row, words behind it that read like a dangerous command are a guess, so a per
 """
 
 import re
-from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from itertools import chain, pairwise, takewhile
-from typing import Any, NamedTuple
+from itertools import chain, takewhile
+from typing import NamedTuple
 
 from demur.guards.code_execution.call import (
     Arg,
-    CommandHit,
     ProgramCall,
+    Value,
     asks_person,
     find_targets,
     parse_options,
     program_name,
 )
-from demur.guards.code_execution.context import CommandContext
+from demur.guards.code_execution.carried_values import (
+    CarriedValue,
+    carrier_rows,
+    compile_lines,
+    find_carried,
+    find_option_values,
+    read_carriers,
+)
 from demur.guards.code_execution.launchers import SHELLS, CodeLanguage
-from demur.guards.code_execution.paths import PathKind, classify_path
-from demur.guards.code_execution.rules import read_table
+from demur.guards.code_execution.paths import canonical_path
 from demur.guards.static.source_text import word_set
 
 
@@ -44,14 +49,6 @@ class InnerCommand(NamedTuple):
     guessed: bool = False
 
 
-class CarriedValue(NamedTuple):
-    """What an option or a variable makes a program run, and how (`runs` of its row)."""
-
-    runs: str
-    args: tuple[Arg, ...]
-    via: str
-
-
 class _CommandPrefix(NamedTuple):
     """How to find the command behind a program's own options."""
 
@@ -61,14 +58,28 @@ class _CommandPrefix(NamedTuple):
     script: bool = False
 
 
-def unwrap_command(call: ProgramCall) -> Iterator[InnerCommand]:
-    """Yield the commands that `call` would start."""
+def unwrap_command(
+    call: ProgramCall, files: Mapping[str, Value] | None = None
+) -> Iterator[InnerCommand]:
+    """Yield the commands that `call` would start; `files` are those that were written before."""
     found = False
-    for inner in chain(_carried_commands(call), _behind_options(call)):
+    if files and (name := _argument_file(call)):
+        call = call._replace(stdin=files.get(canonical_path(name.text, call.cwd), call.stdin))
+    for inner in chain(_carried_commands(call, files or {}), _behind_options(call)):
         found = True
         yield inner
     if not found and call.args and call.verb not in _OPENERS:
         yield from _guess_commands(call)
+
+
+def _argument_file(call: ProgramCall) -> Arg | None:
+    """Return the file from which `xargs` and `parallel` take their items, if any."""
+    if call.verb not in {"xargs", "gxargs", "parallel"}:
+        return None
+    values = (
+        rest[:1] for name in ("-a", "--arg-file") for rest in find_option_values(call.args, name)
+    )
+    return next(chain.from_iterable(values), None)
 
 
 def _behind_options(call: ProgramCall) -> Iterator[InnerCommand]:
@@ -77,7 +88,7 @@ def _behind_options(call: ProgramCall) -> Iterator[InnerCommand]:
         yield from opener(call)
     if (prefix := _prefixes().get(call.verb)) and (rest := _skip_options(call.args, prefix)):
         yield InnerCommand(rest, call.verb, prefix.script)
-    for row in _rows("subcommands").get(call.verb, ()):
+    for row in carrier_rows("subcommands").get(call.verb, ()):
         words = row["words"].split()
         starts = (i for i, arg in enumerate(call.args) if arg.text == words[0])
         start = next((i for i in starts if call.texts[i : i + len(words)] == words), None)
@@ -114,131 +125,16 @@ def _skip_options(args: tuple[Arg, ...], prefix: _CommandPrefix) -> tuple[Arg, .
 
 
 @cache
-def _table() -> dict[str, Any]:
-    return dict(read_table("carriers.json"))
-
-
-@cache
 def _prefixes() -> dict[str, _CommandPrefix]:
     return {
         program: _CommandPrefix(**{**options, "valued": frozenset(options.get("valued", ()))})
-        for program, options in _table()["prefixes"].items()
+        for program, options in read_carriers()["prefixes"].items()
     }
 
 
-@cache
-def _rows(section: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of a section by program, or by the name of a variable."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in _table()[section]:
-        for name in (row.get("programs") or row["names"]).split():
-            rows.setdefault(name, []).append(row)
-    return rows
-
-
-# Values of options, settings and variables.
-
-
-def find_carried(call: ProgramCall) -> Iterator[CarriedValue]:
-    """Yield the values of options, settings, variables and texts that `call` would run."""
-    for row in _rows("options").get(call.verb, ()):
-        if "within" not in row or not word_set(row["within"]).isdisjoint(call.texts):
-            runs = row.get("runs", "shell")
-            for option in row["options"].split():
-                for rest in _option_values(call.args, option):
-                    yield CarriedValue(runs, rest if runs == "words" else rest[:1], call.verb)
-    for row in _rows("settings").get(call.verb, ()):
-        for setting in _setting_values(call.args, row):
-            yield CarriedValue(row.get("runs", "shell"), (setting,), call.verb)
-    for row in _rows("texts").get(call.verb, ()):
-        for arg in (*call.args, call.name._replace(text=call.stdin.text, offset=None)):
-            yield from _matched_texts(arg, row["pattern"], call.verb)
-    yield from _carried_variables(call)
-
-
-def _carried_variables(call: ProgramCall) -> Iterator[CarriedValue]:
-    for name, value in _assigned_variables(call):
-        for pattern, rows in _rows("variables").items() if name.isupper() else ():
-            if name == pattern or ("*" in pattern and fnmatchcase(name, pattern)):
-                yield CarriedValue(rows[0].get("runs", "shell"), (value,), name)
-
-
-def _option_values(args: tuple[Arg, ...], option: str) -> Iterator[tuple[Arg, ...]]:
-    """Yield the words that begin with each value of an option."""
-    head, equals, tail = option.partition("=")
-    for index, arg in enumerate(args):
-        text, rest = arg.text, args[index + 1 :]
-        short = len(option) == 2 and option[0] == "-" and option != "--"
-        if option.endswith(("=", ":")) and text.startswith(option):
-            yield (arg._replace(text=text[len(option) :], offset=None),)
-        elif equals and text == head and rest and rest[0].text.startswith(tail):
-            yield (rest[0]._replace(text=rest[0].text[len(tail) :], offset=None),)
-        elif text == option or (short and _BUNDLE.fullmatch(text) and text[-1] == option[1]):
-            yield rest
-        elif not short and option[0] == "-" and text.startswith(f"{option}="):
-            yield (arg._replace(text=text.partition("=")[2], offset=None),)
-        elif short and text.startswith(option):
-            yield (arg._replace(text=text[2:], offset=None),)
-
-
-_BUNDLE = re.compile(r"-[A-Za-z0-9]{2,}")
-
-
-def _setting_values(args: tuple[Arg, ...], row: dict[str, Any]) -> Iterator[Arg]:
-    """Yield the values of named settings: `-c NAME=VALUE`, `-oNAME VALUE`, `config NAME VALUE`."""
-    option, names = row["option"], row["names"].split()
-    given = (
-        chain.from_iterable(rest[:1] for rest in _option_values(args, option)) if option else args
-    )
-    for arg in given:
-        parts = re.split(r"\s*=\s*|\s+", arg.text, maxsplit=1)
-        if len(parts) == 2 and _names_setting(parts[0], names):
-            yield arg._replace(text=parts[1].strip("\"'").lstrip("!"), offset=None)
-    if any(arg.text in {"config", "set"} for arg in args):
-        for name, value in pairwise(args):
-            if _names_setting(name.text, names):
-                yield value._replace(text=value.text.lstrip("!"), offset=None)
-
-
-def _names_setting(name: str, names: list[str]) -> bool:
-    plain = name.casefold().rstrip(":")
-    return any(fnmatchcase(plain, pattern) for pattern in names)
-
-
-_DECLARING = frozenset({"export", "declare", "typeset", "readonly", "local"})
-
-
-def _assigned_variables(call: ProgramCall) -> Iterator[tuple[str, Arg]]:
-    """Yield the variables that a call sets for itself or for what comes after it."""
-    for name, value in call.environment:
-        yield name, Arg(value.text, call.name.start, call.name.end, value.known, value.taints)
-    assigning = _prefixes().get(call.verb)
-    if call.verb in _DECLARING or call.verb == "env" or (assigning and assigning.assignments):
-        for arg in call.args:
-            name, equals, text = arg.text.partition("=")
-            if equals and name.isidentifier():
-                yield name, arg._replace(text=text, offset=None)
-
-
-def _matched_texts(arg: Arg, pattern: str, via: str) -> Iterator[CarriedValue]:
-    for match in _compile(pattern).finditer(arg.text[:_MAX_TEXT_LENGTH]):
-        for group, text in match.groupdict().items():
-            if text:
-                plain = text.strip().strip("\"'").replace("\\/", "/")
-                kind = group.rstrip("0123456789")
-                yield CarriedValue(kind, (arg._replace(text=plain, offset=None),), via)
-
-
-_MAX_TEXT_LENGTH = 20_000
-
-
-@cache
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.MULTILINE)
-
-
-def _carried_commands(call: ProgramCall) -> Iterator[InnerCommand]:
-    for runs, args, via in find_carried(call):
+def _carried_commands(call: ProgramCall, files: Mapping[str, Value]) -> Iterator[InnerCommand]:
+    for carried in find_carried(call):
+        runs, args, via = carried
         if not args:
             continue
         value = args[0]
@@ -246,18 +142,30 @@ def _carried_commands(call: ProgramCall) -> Iterator[InnerCommand]:
             yield InnerCommand((value,), via, script=True, language=_LANGUAGES[runs])
         elif runs == "words":
             yield InnerCommand(args, via, script=len(args) == 1 and " " in value.text)
-        elif runs == "commas":
-            words = (value._replace(text=text, offset=None) for text in value.text.split(","))
-            yield InnerCommand(tuple(words), via)
-        elif runs.startswith("options "):
-            texts = (runs.split()[1], *value.text.split())
-            words = (value._replace(text=text, offset=None) for text in texts)
-            yield InnerCommand(tuple(words), via)
         elif runs in _EMBEDDED:
-            for text in filter(None, chain(*_EMBEDDED[runs]().findall(value.text))):
-                yield InnerCommand((value._replace(text=text, offset=None),), via, script=True)
-        elif program_name(value.text) not in SHELLS:  # a file that is run or loaded
-            yield InnerCommand((value,), via)
+            for match in _EMBEDDED[runs]().finditer(value.text):
+                for text in filter(None, match.groups()):
+                    yield InnerCommand((value._replace(text=text, offset=None),), via, script=True)
+        else:
+            yield from _started_files(carried, call, files)
+
+
+def _started_files(
+    carried: CarriedValue, call: ProgramCall, files: Mapping[str, Value]
+) -> Iterator[InnerCommand]:
+    """Yield the program that a value names, and what a folder that it names holds."""
+    runs, (value, *_), via = carried
+    texts = [value.text]
+    if runs == "commas":
+        texts = value.text.split(",")
+    elif runs.startswith("options "):
+        texts = [runs.split()[1], *value.text.split()]
+    elif program_name(value.text) in SHELLS:
+        return
+    yield InnerCommand(tuple(value._replace(text=text, offset=None) for text in texts), via)
+    folder = f"{canonical_path(value.text, call.cwd)}/"
+    for path in (path for path in files if path.startswith(folder)):
+        yield InnerCommand((value._replace(text=path, offset=None),), via)
 
 
 _LANGUAGES = {
@@ -265,26 +173,15 @@ _LANGUAGES = {
     "python": CodeLanguage.PYTHON,
     "other": CodeLanguage.OTHER,
 }
+_SUBSCRIPT = re.compile(r"\w\[\$\((.+)\)\]|\w\[`([^`]+)`\]", re.DOTALL)
+_CONFIG_VALUE = re.compile(r"[\w.-]+'?='?!?([^'=][^']*)")
 _SUBSTITUTION = re.compile(r"\$\((.+)\)|`([^`]+)`", re.DOTALL)
 _EMBEDDED: dict[str, Callable[[], re.Pattern[str]]] = {
     "prompt": lambda: _SUBSTITUTION,
-    "make": lambda: _compile(_rows("texts")["make"][0]["pattern"]),
+    "subscript": lambda: _SUBSCRIPT,
+    "config": lambda: _CONFIG_VALUE,
+    "make": lambda: compile_lines(carrier_rows("texts")["make"][0]["pattern"]),
 }
-_OWN_PLACES = frozenset(
-    {PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.STREAM, PathKind.SYSTEM, PathKind.UNKNOWN}
-)
-
-
-def check_carried(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
-    """Yield a hit for a file that a program is made to run or load from a foreign place."""
-    for runs, args, via in find_carried(call):
-        text = args[0].text if args else ""
-        if runs in {"program", "library", "shell"} and "/" in text and " " not in text:
-            where = classify_path(text, call.cwd, context.bounds)
-            own = where is not PathKind.SCRATCH if runs == "shell" else where in _OWN_PLACES
-            if not own:
-                rule = "LIBRARY_INJECTION" if runs == "library" else "PROXY_EXECUTION"
-                yield CommandHit(rule, via)
 
 
 def opens_shell(via: tuple[str, ...]) -> bool:
@@ -294,11 +191,13 @@ def opens_shell(via: tuple[str, ...]) -> bool:
 
 @cache
 def _starters() -> frozenset[str]:
-    starters = frozenset({*_prefixes(), *_rows("subcommands"), *SHELLS, *_OPENERS, *_TERMINALS})
+    starters = frozenset(
+        {*_prefixes(), *carrier_rows("subcommands"), *SHELLS, *_OPENERS, *_TERMINALS}
+    )
     return starters - _NO_STARTERS
 
 
-_NO_STARTERS = word_set("find gfind bfs fd xargs gxargs git coproc sed gsed")
+_NO_STARTERS = word_set("find gfind bfs fd xargs gxargs git coproc sed gsed awk gawk mawk nawk")
 _TERMINALS = word_set(
     "su runuser script vagrant nix-shell flock trap eval xterm urxvt rxvt konsole alacritty st foot"
     " gnome-terminal guix"
@@ -326,7 +225,7 @@ def _guess_commands(call: ProgramCall) -> Iterator[InnerCommand]:
 
 @cache
 def _guess_words(key: str) -> frozenset[str]:
-    return frozenset(_table()["guess"][key].split())
+    return frozenset(read_carriers()["guess"][key].split())
 
 
 _MAX_GUESSES = 12
@@ -351,8 +250,11 @@ def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     if options.has_any("-p", "--interactive"):
         return  # the answer comes from the terminal, so nothing but a person can give it
     hole = options.values.get("-I") or options.values.get("--replace")
+    if hole is None and options.has_any("-i", "--replace"):
+        hole = call.name._replace(text="{}")
     if hole is None:
-        yield InnerCommand((*rest, *_input_items(call)), "xargs")
+        lines = "\n" if options.has_any("-d", "--delimiter", "-L") else None
+        yield InnerCommand((*rest, *_input_items(call, lines)), "xargs")
         return
     for item in _input_items(call, "\n"):
         yield InnerCommand(tuple(_fill_hole(arg, hole.text, item) for arg in rest), "xargs")
@@ -360,7 +262,8 @@ def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
 
 def _input_items(call: ProgramCall, separator: str | None = None) -> tuple[Arg, ...]:
     """Return the items that a program reads from its input; without any known one, `$input`."""
-    texts = [text for text in call.stdin.text.split(separator)[:20] if text] or ["$input"]
+    texts = re.split(r"[\0\n]" if separator else r"[\s\0]+", call.stdin.text)[:20]
+    texts = [text for text in texts if text] or ["$input"]
     known = call.stdin.known and texts != ["$input"]
     blank = call.name._replace(known=known, taints=call.stdin.taints, offset=None)
     return tuple(blank._replace(text=text) for text in texts)
@@ -407,7 +310,7 @@ def _find_commands(call: ProgramCall) -> Iterator[InnerCommand]:
 
 def _container_command(call: ProgramCall) -> Iterator[InnerCommand]:
     """`docker run IMAGE CMD`, `docker exec CONTAINER CMD`, `docker compose exec SERVICE CMD`."""
-    prefix = _CommandPrefix(frozenset(_table()["container_options"]), skip=1)
+    prefix = _CommandPrefix(frozenset(read_carriers()["container_options"]), skip=1)
     for index, text in enumerate(call.texts[:4]):
         if text in {"run", "exec"}:
             if rest := _skip_options(call.args[index + 1 :], prefix):
@@ -452,7 +355,7 @@ def _operand_commands(call: ProgramCall) -> Iterator[InnerCommand]:
         yield InnerCommand((operand,), call.verb, script=True)
 
 
-_RUNS_INPUT = re.compile(r"(?:\d+|\$)?e")
+_RUNS_INPUT = re.compile(r"(?:\d+|\$)?e|(?:.*[;\s])?s([/|,#@!]).*\1.*\1[gpiI0-9mM]*e[gpiI0-9mM]*")
 
 
 def _sed_commands(call: ProgramCall) -> Iterator[InnerCommand]:
@@ -460,6 +363,29 @@ def _sed_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     if any(_RUNS_INPUT.fullmatch(text) for text in call.texts):
         for item in _input_items(call, "\n"):
             yield InnerCommand((item,), call.verb, script=True)
+
+
+_AWK_RUNS = re.compile(r"\bsystem\s*\(\s*[^\"\s)]|\|\s*getline|\|&?\s*(?:\"(?:ba|da|z)?sh\b|[a-z])")
+
+
+def _awk_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    """Values that an awk program runs by `system(c)`: of `-v`, of the input, of the environment."""
+    if not any(_AWK_RUNS.search(text) for text in call.texts):
+        return
+    given = (arg._replace(text=text) for arg in call.args if (text := arg.text.partition("=")[2]))
+    variables = (call.name._replace(text=value.text) for _, value in call.environment)
+    lines = _input_items(call, "\n") if call.stdin.text else ()
+    for item in chain(given, variables, lines):
+        whole = item._replace(offset=None)
+        yield InnerCommand((whole,), call.verb, script=True, guessed=True)
+
+
+def _config_env_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`git --config-env=NAME=VARIABLE`: the setting is in the environment."""
+    if any(text.startswith("--config-env") for text in call.texts):
+        for _, value in call.environment:
+            script = call.name._replace(text=value.text.lstrip("!"), offset=None)
+            yield InnerCommand((script,), call.verb, script=True)
 
 
 _OPENERS: dict[str, Callable[[ProgramCall], Iterator[InnerCommand]]] = {
@@ -471,6 +397,8 @@ _OPENERS: dict[str, Callable[[ProgramCall], Iterator[InnerCommand]]] = {
     "start-stop-daemon": _daemon_command,
     **dict.fromkeys(("pee", "concurrently", "hyperfine"), _operand_commands),
     **dict.fromkeys(("sed", "gsed"), _sed_commands),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk_commands),
+    "git": _config_env_commands,
     **dict.fromkeys(("find", "bfs", "fd", "fdfind", "gfind"), _find_commands),
     **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), _container_command),
     **dict.fromkeys(

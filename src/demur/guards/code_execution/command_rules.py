@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from demur.guards.code_execution.call import CommandHit, ProgramCall, program_name
-from demur.guards.code_execution.carriers import check_carried
+from demur.guards.code_execution.carried_values import check_carried
 from demur.guards.code_execution.context import CommandContext
 from demur.guards.code_execution.launchers import find_code
 from demur.guards.code_execution.network_checks import NETWORK_CHECKS, check_sockets

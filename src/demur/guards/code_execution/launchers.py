@@ -21,11 +21,15 @@ class CodeLanguage(StrEnum):
 
 
 class CodeToRun(NamedTuple):
-    """Code that a call would run: an argument, or a file, or (without either) its input."""
+    """Code that a call would run: an argument, or a file, or (without either) its input.
+
+    `operands` are the words that a shell passes to it as `$0`, `$1` and so on.
+    """
 
     language: CodeLanguage
     text: Arg | None = None
     file: Arg | None = None
+    operands: tuple[Arg, ...] = ()
 
 
 SHELLS = word_set("sh bash zsh dash ksh ash fish csh tcsh mksh rbash lksh yash xonsh")
@@ -74,7 +78,8 @@ def _shell_code(call: ProgramCall) -> Iterator[CodeToRun]:
             break
         if not text.startswith("--") and "c" in text[1:]:
             rest = _after_shell_options(args[index + 1 :], text)
-            yield from (CodeToRun(CodeLanguage.SHELL, arg) for arg in rest[:1])
+            if rest:
+                yield CodeToRun(CodeLanguage.SHELL, rest[0], operands=rest[1:])
             return
         if not text.startswith("--") and "s" in text[1:]:
             yield CodeToRun(CodeLanguage.SHELL)
@@ -83,7 +88,8 @@ def _shell_code(call: ProgramCall) -> Iterator[CodeToRun]:
             return
         index += 1
     operands = [arg for arg in args[index:] if arg.text not in {"--", "-"}]
-    yield CodeToRun(CodeLanguage.SHELL, file=operands[0] if operands else None)
+    file = operands[0] if operands else None
+    yield CodeToRun(CodeLanguage.SHELL, file=file, operands=tuple(operands))
 
 
 def _after_shell_options(args: tuple[Arg, ...], cluster: str) -> tuple[Arg, ...]:
@@ -101,8 +107,11 @@ def _flag_code(call: ProgramCall, flags: list[str], language: CodeLanguage) -> I
     """Code behind an option, else the first operand's file, else the input."""
     args = call.args
     found = False
+    skipped = False
     for index, arg in enumerate(args):
-        if arg.text in flags and index + 1 < len(args):
+        if skipped or (language is CodeLanguage.OTHER and arg.text in _LOADING.difference(flags)):
+            skipped = not skipped  # an option with a value that is loaded, not run
+        elif arg.text in flags and index + 1 < len(args):
             found = True
             yield CodeToRun(language, args[index + 1])
             if language is CodeLanguage.PYTHON:
@@ -120,11 +129,17 @@ def _flag_code(call: ProgramCall, flags: list[str], language: CodeLanguage) -> I
         yield CodeToRun(language)
 
 
+_LOADING = frozenset({"-r", "--require", "--import", "--loader", "-I", "-l"})
+
+
 def _awk_code(call: ProgramCall) -> Iterator[CodeToRun]:
     """`awk PROGRAM`: the first operand."""
     args = iter(call.args)
     for arg in args:
-        if arg.text in {"-F", "-v", "-f"}:
+        if arg.text in {"-f", "--file"}:
+            yield from (CodeToRun(CodeLanguage.OTHER, file=file) for file in args)
+            return
+        if arg.text in {"-F", "-v", "--assign"}:
             next(args, None)
         elif not arg.text.startswith("-"):
             yield CodeToRun(CodeLanguage.OTHER, arg)

@@ -49,8 +49,12 @@ def _printf_output(call: ProgramCall, _: ShellState) -> Value:
     args = [arg for arg in call.args if arg.text != "--"]
     if not args:
         return EMPTY
+    # The format is used again until no argument is left.
+    slots = sum(directive != "%%" for directive in _DIRECTIVE.findall(args[0].text))
+    turns = -(-max(len(args) - 1, 1) // slots) if slots else 1
     rest = iter(args[1:])
-    text = _DIRECTIVE.sub(lambda match: _fill_directive(match[0], rest), args[0].text)
+    layout = _NULL.sub(r"\\n", args[0].text * min(turns, _MAX_PRINTED))
+    text = _DIRECTIVE.sub(lambda match: _fill_directive(match[0], rest), layout)
     return join_values([arg.value for arg in args])._replace(text=decode_ansi_c(text))
 
 
@@ -62,6 +66,8 @@ def _fill_directive(directive: str, rest: Iterator[Arg]) -> str:
     return decode_ansi_c(arg.text) if arg is not None else ""
 
 
+_MAX_PRINTED = 100
+_NULL = re.compile(r"\\0(?![0-7])")  # parts items as a line end does
 _DIRECTIVE = re.compile(r"%(?:%|[-0-9.]*[a-zA-Z])")
 
 

@@ -8,6 +8,7 @@ Every branch counts; nothing is run. The number of commands, characters and leve
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from demur.guards.code_execution.call import (
@@ -163,7 +164,7 @@ class ScriptWalk:
                 span = _pipeline_span(start, end, location) if flows else (start, end)
                 self.report(hit, *span, call.verb, location)
             self._judge_code(call, start, end, location)
-            for inner in unwrap_command(call):
+            for inner in unwrap_command(call, self.state.files):
                 self._judge_inner(inner, call, end, location)
         result = predict_output(call, self.state)
         if taints:
@@ -226,7 +227,20 @@ class ScriptWalk:
             self._report_origin(arg, call.verb, span, location)
             if arg.text and (arg.known or code.text is not None):
                 inner = location._replace(via=(*location.via, call.verb))
-                read_code(code.language, arg, self, inner)
+                with self._positional(code.operands):
+                    read_code(code.language, arg, self, inner)
+
+    @contextmanager
+    def _positional(self, operands: tuple[Arg, ...]) -> Iterator[None]:
+        """Set `$0`, `$1` and so on, as `sh -c TEXT OPERANDS` does."""
+        if not operands:
+            yield
+            return
+        before, variables = self.state.positional, self.state.variables
+        self.state.positional = tuple(arg.value for arg in operands[1:])
+        self.state.variables = {**variables, "0": operands[0].value}
+        yield
+        self.state.positional, self.state.variables = before, variables
 
     def _report_origin(
         self, arg: Arg, verb: str, span: tuple[int, int], location: Location

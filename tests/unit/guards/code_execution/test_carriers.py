@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from demur.guards.code_execution import carriers
+from demur.guards.code_execution.carried_values import carrier_rows
 from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
 from demur.guards.code_execution.rules import RULE_FILES
@@ -23,6 +23,7 @@ RUNS = {
     "other",
     "commas",
     "prompt",
+    "config",
     "make",
     "file",
 }
@@ -83,6 +84,19 @@ def test_a_command_behind_a_prefix_is_judged(program: str) -> None:
         "echo 'rm -rf /' | sed e",
         "printf 'rm -rf /' > hook; GIT_PAGER=./hook git log",
         "vim -c ':!/bin/sh'",
+        "bash -c 'sh -c \"$1\"' _ 'rm -rf /'",
+        "sh -c 'exec sh -c \"$0\"' 'rm -rf /'",
+        "printf '%s\\0' -rf / | xargs -0 rm",
+        "echo -rf / > items; xargs -a items rm",
+        "k='a[$(rm -rf /)]'; (( k ))",
+        "awk -v c='rm -rf /' 'BEGIN{system(c)}'",
+        "awk '{system($0)}' <<< 'rm -rf /'",
+        "echo 'rm -rf /' | sed 's/^//e'",
+        "c='!rm -rf /' git --config-env=alias.x=c x",
+        "mkdir h; echo 'rm -rf /' > h/pre-commit; git -c core.hooksPath=h commit",
+        "mkdir d; echo 'rm -rf /' > d/a; run-parts d",
+        "node -r child_process -e 'child_process.execSync(\"rm -rf /\")'",
+        "echo 'BEGIN{system(\"rm -rf /\")}' > x.awk; awk -f x.awk",
         "PAGER=/bin/sh man ls",
         "awk 'BEGIN {system(\"/bin/sh\")}'",
         "find . -exec /bin/sh ';' -quit",
@@ -126,4 +140,4 @@ def test_a_row_is_found_by_each_of_its_programs() -> None:
     for section in SECTIONS:
         for row in TABLE[section]:
             for name in (row.get("programs") or row["names"]).split():
-                assert row in carriers._rows(section)[name]
+                assert row in carrier_rows(section)[name]

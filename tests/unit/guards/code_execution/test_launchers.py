@@ -47,7 +47,7 @@ def run(*words: str) -> list[tuple[str, str, str]]:
         (("node", "-p", "a"), [("other", "a", "")]),
         (("awk", "-F", ":", "a", "f"), [("other", "a", "")]),
         (("awk",), []),
-        (("awk", "-f", "x"), []),
+        (("awk", "-f", "x"), [("other", "", "x")]),
         (("pwsh", "-NoProfile", "-Command", "a"), [("powershell", "a", "")]),
         (("powershell", "-ExecutionPolicy", "Bypass", "-c", "a", "b"), [("powershell", "a b", "")]),
         (("powershell", "-enc", "a"), [("powershell", "a", "")]),

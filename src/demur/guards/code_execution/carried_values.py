@@ -1,0 +1,169 @@
+"""Values of options, settings, variables and texts that make a program run something.
+
+`tar --to-command=...`, `git -c core.pager=...`, `PAGER=... man` and `sqlite3 f '.shell ...'` carry
+a command. `rules/carriers.json` says where each program takes one from, and how it runs it.
+"""
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
+
+from demur.guards.code_execution.call import Arg, CommandHit, ProgramCall
+from demur.guards.code_execution.context import CommandContext
+from demur.guards.code_execution.paths import PathKind, classify_path
+from demur.guards.code_execution.rules import read_table
+from demur.guards.static.source_text import word_set
+
+
+class CarriedValue(NamedTuple):
+    """What an option or a variable makes a program run, and how (`runs` of its row)."""
+
+    runs: str
+    args: tuple[Arg, ...]
+    via: str
+
+
+@cache
+def read_carriers() -> dict[str, Any]:
+    """Return the table of carriers."""
+    return dict(read_table("carriers.json"))
+
+
+@cache
+def carrier_rows(section: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of a section by program, or by the name of a variable."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in read_carriers()[section]:
+        for name in (row.get("programs") or row["names"]).split():
+            rows.setdefault(name, []).append(row)
+    return rows
+
+
+def find_carried(call: ProgramCall) -> Iterator[CarriedValue]:
+    """Yield the values of options, settings, variables and texts that `call` would run."""
+    for row in carrier_rows("options").get(call.verb, ()):
+        if "within" not in row or not word_set(row["within"]).isdisjoint(call.texts):
+            runs = row.get("runs", "shell")
+            for option in row["options"].split():
+                for rest in find_option_values(call.args, option):
+                    yield CarriedValue(runs, rest if runs == "words" else rest[:1], call.verb)
+    for row in carrier_rows("settings").get(call.verb, ()):
+        for setting in _setting_values(call.args, row):
+            yield CarriedValue(row.get("runs", "shell"), (setting,), call.verb)
+    for row in carrier_rows("texts").get(call.verb, ()):
+        for arg in (*call.args, call.name._replace(text=call.stdin.text, offset=None)):
+            yield from _matched_texts(arg, row["pattern"], call.verb)
+    yield from _carried_variables(call)
+    if call.verb == "run-parts" and call.args:
+        yield CarriedValue("program", call.args[-1:], call.verb)
+
+
+def _carried_variables(call: ProgramCall) -> Iterator[CarriedValue]:
+    for name, value in _assigned_variables(call):
+        if "[$(" in value.text or "[`" in value.text:
+            # Arithmetic evaluates the subscript in the value of a variable.
+            yield CarriedValue("subscript", (value,), name)
+        for pattern, rows in carrier_rows("variables").items() if name.isupper() else ():
+            if name == pattern or ("*" in pattern and fnmatchcase(name, pattern)):
+                plain = value._replace(text=value.text.lstrip("!|"), offset=None)
+                yield from (CarriedValue(row.get("runs", "shell"), (plain,), name) for row in rows)
+
+
+def find_option_values(args: tuple[Arg, ...], option: str) -> Iterator[tuple[Arg, ...]]:
+    """Yield the words that begin with each value of an option."""
+    head, equals, tail = option.partition("=")
+    for index, arg in enumerate(args):
+        text, rest = arg.text, args[index + 1 :]
+        short = len(option) == 2 and option[0] == "-" and option != "--"
+        if option.endswith(("=", ":")) and text.startswith(option):
+            yield (arg._replace(text=text[len(option) :], offset=None),)
+        elif equals and text == head and rest and rest[0].text.startswith(tail):
+            yield (rest[0]._replace(text=rest[0].text[len(tail) :], offset=None),)
+        elif text == option or (short and _BUNDLE.fullmatch(text) and text[-1] == option[1]):
+            yield rest
+        elif not short and option[0] == "-" and text.startswith(f"{option}="):
+            yield (arg._replace(text=text.partition("=")[2], offset=None),)
+        elif short and text.startswith(option):
+            yield (arg._replace(text=text[2:], offset=None),)
+
+
+_BUNDLE = re.compile(r"-[A-Za-z0-9]{2,}")
+
+
+def _setting_values(args: tuple[Arg, ...], row: dict[str, Any]) -> Iterator[Arg]:
+    """Yield the values of named settings: `-c NAME=VALUE`, `-oNAME VALUE`, `config NAME VALUE`."""
+    option, names = row["option"], row["names"].split()
+    given = (
+        chain.from_iterable(rest[:1] for rest in find_option_values(args, option))
+        if option
+        else args
+    )
+    for arg in given:
+        parts = re.split(r"\s*=\s*|\s+", arg.text, maxsplit=1)
+        if len(parts) == 2 and _names_setting(parts[0], names):
+            yield arg._replace(text=parts[1].strip("\"'").lstrip("!"), offset=None)
+    if any(arg.text in {"config", "set"} for arg in args):
+        for name, value in pairwise(args):
+            if _names_setting(name.text, names):
+                yield value._replace(text=value.text.lstrip("!"), offset=None)
+
+
+def _names_setting(name: str, names: list[str]) -> bool:
+    plain = name.casefold().rstrip(":")
+    return any(fnmatchcase(plain, pattern) for pattern in names)
+
+
+_DECLARING = frozenset({"export", "declare", "typeset", "readonly", "local"})
+
+
+def _assigned_variables(call: ProgramCall) -> Iterator[tuple[str, Arg]]:
+    """Yield the variables that a call sets for itself or for what comes after it."""
+    for name, value in call.environment:
+        yield name, Arg(value.text, call.name.start, call.name.end, value.known, value.taints)
+    assigning = read_carriers()["prefixes"].get(call.verb, {})
+    if call.verb in _DECLARING or call.verb == "env" or assigning.get("assignments"):
+        for arg in call.args:
+            name, equals, text = arg.text.partition("=")
+            if equals and name.isidentifier():
+                yield name, arg._replace(text=text, offset=None)
+
+
+def _matched_texts(arg: Arg, pattern: str, via: str) -> Iterator[CarriedValue]:
+    for match in compile_lines(pattern).finditer(arg.text[:_MAX_TEXT_LENGTH]):
+        for group, text in match.groupdict().items():
+            if text:
+                plain = text.strip().strip("\"'").replace("\\/", "/")
+                if via in _TCL:
+                    plain = plain.replace("{", "'").replace("}", "'")
+                kind = group.rstrip("0123456789")
+                yield CarriedValue(kind, (arg._replace(text=plain, offset=None),), via)
+
+
+_MAX_TEXT_LENGTH = 20_000
+_TCL = frozenset({"tclsh", "wish", "expect"})
+
+
+@cache
+def compile_lines(pattern: str) -> re.Pattern[str]:
+    """Return a pattern in which `^` and `$` match at each line."""
+    return re.compile(pattern, re.MULTILINE)
+
+
+_OWN_PLACES = frozenset(
+    {PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.STREAM, PathKind.SYSTEM, PathKind.UNKNOWN}
+)
+
+
+def check_carried(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    """Yield a hit for a file that a program is made to run or load from a foreign place."""
+    for runs, args, via in find_carried(call):
+        text = args[0].text if args else ""
+        if runs in {"program", "library", "shell"} and "/" in text and " " not in text:
+            where = classify_path(text, call.cwd, context.bounds)
+            own = where is not PathKind.SCRATCH if runs == "shell" else where in _OWN_PLACES
+            if not own:
+                rule = "LIBRARY_INJECTION" if runs == "library" else "PROXY_EXECUTION"
+                yield CommandHit(rule, via)
