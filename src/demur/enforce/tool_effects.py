@@ -206,6 +206,10 @@ _READING = word_set(
 )
 _LISTING = frozenset({"exists", "glob", "info", "list", "ls", "stat", "tree"})
 _OPERATION_NAMES = ("command", "operation", "action", "mode", "method", "op")
+# A `path` of other tools may be that of a page or a route.
+_FILE_WORDS = word_set(
+    "copy dir directory edit file files folder mkdir move multiedit notebook patch touch write"
+)
 _FOLDER_WORDS = frozenset({"dir", "directory", "folder", "tree", "recursive", "recursively"})
 
 
@@ -324,7 +328,7 @@ def _file_access(
         content="\n".join(parts) if parts and operation is not FileOperation.READ else None,
         whole=bool(parts) and not keys & _PARTIAL_NAMES and not words & {"append", "insert"},
         tree=bool(words & _FOLDER_WORDS) or bool(owner.get("recursive")),
-        is_named=is_named,
+        is_named=is_named and bool(words & _FILE_WORDS or re.search("file|notebook", name)),
     )
 
 

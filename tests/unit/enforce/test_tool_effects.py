@@ -257,6 +257,8 @@ ORDINARY_FILES = [
     ("search_web", {"query": "what does /etc/shadow hold"}),
     ("send_message", {"to": "ann@example.com", "text": "rm -rf / is dangerous"}),
     ("navigate", {"path": "/login", "to": "/home"}),
+    ("create_route", {"path": "/api/users", "content": "x"}),
+    ("update_page", {"path": "/Handbook/Travel", "body": "Book early."}),
     ("http_get", {"url": "https://example.com/etc/shadow"}),
     ("evaluate_script", {"script": "() => document.title"}),
     ("TodoWrite", {"todos": [{"content": "edit ~/.bashrc", "status": "pending"}]}),

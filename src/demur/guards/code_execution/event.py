@@ -42,7 +42,7 @@ class FileAccess(msgspec.Struct, frozen=True, kw_only=True):
         content: The text that the tool would write.
         whole: Whether `content` replaces the whole file.
         tree: Whether the operation concerns all that a folder holds.
-        is_named: Whether the argument's name says that it is a path.
+        is_named: Whether the names of tool and argument say that it is a file.
     """
 
     path: str

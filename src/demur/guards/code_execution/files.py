@@ -49,6 +49,11 @@ _LATER_RULES = frozenset({"DATA_SENT", "DECODED_RUN"})
 _PASSED_IN_WORKFLOWS = frozenset({"DELETE_SYSTEM", "DELETE_HOME", "DELETE_OUTSIDE"})
 
 
+# A library deletes paths that its callers name; only a plain deletion in it is one of its own.
+_DELETIONS = frozenset(rule for rule in COMMAND_RULES if rule.startswith("DELETE_"))
+_PLAIN_DELETION = re.compile(r"""(?:rmtree\s*\(\s*|\brm\s+-\w*[rf]\w*\s+)['"]?[/~]""")
+
+
 class CodePart(NamedTuple):
     """A part of a file that is code; `passed` are rules that do not count in it."""
 
@@ -149,7 +154,9 @@ def find_code_parts(path: str, text: str) -> Iterator[CodePart]:
     elif program == "python":
         language = Language.PYTHON
     if language is not None:
-        yield CodePart(language, text)
+        is_library = language is Language.PYTHON and not _RUNS_BY_ITSELF.search(lower)
+        passes = is_library and not _PLAIN_DELETION.search(text)
+        yield CodePart(language, text, _DELETIONS if passes else frozenset())
 
 
 _HOOK_FILE = re.compile(r"/\.husky/[^_/][^/]*$|/\.git/hooks/[^/]+$|/\.(?:bash|zsh)?(?:rc|profile)$")
