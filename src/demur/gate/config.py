@@ -3,6 +3,7 @@
 `decide()` opens the gate that the settings describe once, and again when one of its files changes.
 """
 
+import logging
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,6 +39,7 @@ CONFIG_NAME = "demur.toml"
 STORE_NAME = "demur.db"
 _VARIABLE = "DEMUR_CONFIG"
 _SQLITE = "sqlite:///"
+_log = logging.getLogger("demur")
 # Root and this user; Windows says 0 for every file.
 _TRUSTED_OWNERS = {0, os.getuid()} if hasattr(os, "getuid") else {0}
 
@@ -242,6 +244,7 @@ def open_gate(
         **more,
     }
     chosen = load_policy(config.policy, registry=registry) if policy is None else policy
+    _log_spool_limits(config)
     # Open the store last, so that nothing stays open if a setting is wrong.
     store = open_configured_store(config, defer=True) if store is None else store
     try:
@@ -282,6 +285,13 @@ def database_path(config: Config) -> Path | None:
         return None
     name = unquote(rest.removeprefix("/")) if separator else config.store
     return Path(name) if name and name != MEMORY else None
+
+
+def _log_spool_limits(config: Config) -> None:
+    spool, database = open_configured_spool(config), database_path(config)
+    if spool is not None and database is not None and spool.shares_disk(database):
+        what = f"the spool {spool.path} is on the disk of the store, and a full disk stops both"
+        _log.info("%s; the setting `spool` names another place", what)
 
 
 def open_configured_spool(config: Config) -> Spool | None:

@@ -57,7 +57,7 @@ from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.policy.policy import Mode, Policy
-from demur.store.backend import StorageError, UnavailableError
+from demur.store.backend import StorageError, UnansweredError
 from demur.store.grant_tables import NO_GRANTS, RecordGrants
 from demur.store.rows import ExperienceRow, Snapshot
 from demur.store.spool import OutageLog, Spool
@@ -81,8 +81,8 @@ class _DraftDecision(NamedTuple):
     # The decision that this one resolves.
     resolved: DecisionRecord | None = None
     grants: RecordGrants = NO_GRANTS
-    # Why the store could not be read; then it is not asked to store, which would wait again.
-    outage: UnavailableError | None = None
+    # The store did not answer; it is not asked to store either, which would wait as long again.
+    outage: UnansweredError | None = None
 
 
 class Gate:
@@ -245,7 +245,7 @@ class Gate:
         """
         prepared = [self._prepare(request, tenant) for request in requests]
         drafts: list[_DraftDecision] = []
-        outage: UnavailableError | None = None
+        outage: UnansweredError | None = None
         for one in prepared:
             draft = self._draft_outage(one, outage) if outage else self._draft_decision(one)
             drafts.append(draft)
@@ -455,7 +455,7 @@ class Gate:
 
     def _draft_outage(self, prepared: PreparedRequest, error: StorageError) -> _DraftDecision:
         draft = self._draft_runtime(prepared, storage_unavailable_result(self.registry, error))
-        outage = error if isinstance(error, UnavailableError) else None
+        outage = error if isinstance(error, UnansweredError) else None
         return draft._replace(outage=outage)
 
     def _draft_runtime(self, prepared: PreparedRequest, result: EngineResult) -> _DraftDecision:

@@ -26,6 +26,7 @@ from demur.guards.personal_data import personal_data_search
 from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
 from demur.guards.secret_values import ASSIGNED_SECRETS, LOOSE_SECRETS
 from demur.model.finding import Action, Span
+from demur.store.spool import create_private_file
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -435,6 +436,9 @@ class GuardrailMonitor:
             return
         try:
             # Open it each time, so that log rotation works.
+            if not self._path.exists():
+                with suppress(FileExistsError):
+                    create_private_file(self._path)
             with self._path.open("ab") as file:
                 file.write(msgspec.json.encode(activation) + b"\n")
         except OSError as error:

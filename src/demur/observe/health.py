@@ -30,7 +30,7 @@ from demur.gate.redaction import NO_REDACTION, find_profile
 from demur.policy.lint import lint_policy
 from demur.policy.loader import AGENT_POLICY, load_policy
 from demur.policy.policy import Mode
-from demur.store.rows import ChainHead
+from demur.store.rows import KEY_EXPIRY_NOTICE, ChainHead
 from demur.store.store import Store
 from demur.store.verify import verify_chain
 
@@ -196,7 +196,7 @@ def check_store(config: Config, now: datetime) -> _Checks:
     elif path is not None and not path.parent.is_dir():
         folder = path.parent
         what = f"the folder {folder} does not exist"
-        yield _problem("store", what, "create it", lambda: folder.mkdir(parents=True))
+        yield _problem("store", what, "create it", lambda: folder.mkdir(mode=0o700, parents=True))
     elif path is not None and not path.exists():
         yield _ok("store", f"{path} does not exist yet; the first decision creates it")
     else:
@@ -217,10 +217,26 @@ def _check_open_store(config: Config, now: datetime) -> _Checks:
             yield _warning("durability", what, '`durability = "full"` waits for the disk')
         yield from _report_checks("writing", _check_writable(store))
         yield from _check_chains(store)
+        yield from _check_api_keys(store, now)
         newest = next(store.find_records(newest_first=True, limit=1), None)
         if newest is not None and newest.created_at > format_timestamp(now + _CLOCK_TOLERANCE):
             what = f"the newest record is from {newest.created_at}, which is in the future"
             yield _problem("clock", what, "set the clock; records are ordered by time")
+
+
+def _check_api_keys(store: Store, now: datetime) -> _Checks:
+    """Yield whether keys of the service expire soon, or never."""
+    keys = [key for key in store.list_keys() if key.revoked_at is None]
+    help_text = "`demur keys create` makes another, `demur keys revoke` ends the old one"
+    today, soon = (format_timestamp(at) for at in (now, now + KEY_EXPIRY_NOTICE))
+    for key in keys:
+        if key.expires_at is not None and today < key.expires_at <= soon:
+            what = f"key {key.key_id} of {key.tenant or 'all tenants'} expires at {key.expires_at}"
+            yield _warning("api keys", what, help_text)
+    endless = [key.key_id for key in keys if key.expires_at is None]
+    if endless:
+        names = ", ".join(endless[:_MAX_SHOWN])
+        yield _warning("api keys", f"{len(endless)} never expire, like {names}", help_text)
 
 
 def _check_writable(store: Store) -> _Checks:
@@ -261,7 +277,10 @@ def check_spool(config: Config) -> _Checks:
     held = spool.read()
     count = len(held.records) + len(held.unreadable)
     if not count:
-        yield _ok("spool", "empty: every decision was stored")
+        database = database_path(config)
+        shared = database is not None and spool.shares_disk(database)
+        note = "; it is on the disk of the store, and a full disk stops both" if shared else ""
+        yield _ok("spool", f"empty: every decision was stored{note}")
         return
     unreadable = f", {len(held.unreadable)} of them unreadable" if held.unreadable else ""
     since = f", since {held.records[0].created_at}" if held.records else ""

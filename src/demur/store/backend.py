@@ -26,6 +26,10 @@ class UnavailableError(StorageError):
     """
 
 
+class UnansweredError(UnavailableError):
+    """The database did not answer in time, so asking it again would wait as long again."""
+
+
 class RecordFilter(NamedTuple):
     """Which records to read. `since` is inclusive, `until` exclusive; None matches everything.
 

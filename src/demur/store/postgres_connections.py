@@ -17,11 +17,11 @@ from weakref import WeakSet
 import psycopg
 from psycopg.adapt import Buffer, Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.errors import ProgramLimitExceeded
+from psycopg.errors import ConnectionTimeout, ProgramLimitExceeded
 from psycopg.pq import TransactionStatus
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
-from demur.store.backend import StorageError, UnavailableError
+from demur.store.backend import StorageError, UnansweredError, UnavailableError
 
 Durability = Literal["full", "normal"]
 
@@ -80,12 +80,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             return super().wait(gen, *args, **settings)
         try:
             return super().wait(_stop_at(gen, self.answer_by), *args, **settings)
-        except NoAnswerError:
+        except LateAnswerError:
             self.pgconn.finish()
             raise
 
 
-class NoAnswerError(psycopg.OperationalError):
+class LateAnswerError(psycopg.OperationalError):
     """The server did not answer in time."""
 
 
@@ -96,7 +96,7 @@ def _stop_at(steps: _Steps, end: float) -> _Steps:
         while True:
             ready = yield awaited
             if monotonic() >= end:
-                raise NoAnswerError("the server did not answer in time")
+                raise LateAnswerError("the server did not answer in time")
             awaited = steps.send(ready)
     except StopIteration as done:
         return done.value
@@ -224,7 +224,9 @@ class PostgresConnections:
             raise StorageError(problem, where=self.place) from error
         except psycopg.Error as error:
             problem = f"the database cannot be used: {_first_line(error)}"
-            raise UnavailableError(problem, where=self.place) from error
+            late = isinstance(error, LateAnswerError | PoolTimeout | ConnectionTimeout)
+            kind = UnansweredError if late else UnavailableError
+            raise kind(problem, where=self.place) from error
 
 
 def milliseconds(seconds: float) -> str:

@@ -4,8 +4,11 @@ A line holds the whole record and the refusal line that alerts look for. So noth
 an outage of the store shows even to a reader of logs only.
 """
 
+import logging
 import os
+from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 import msgspec
@@ -15,6 +18,7 @@ from demur.codes.refusal_line import format_refusal
 from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError, UnavailableError
 
+_log = logging.getLogger("demur")
 _OWNER_ONLY = 0o600
 _NULL = msgspec.Raw(b"null")
 
@@ -84,9 +88,19 @@ class Spool:
                 unreadable.append(number)
         return SpoolContents(tuple(records), tuple(unreadable))
 
+    def shares_disk(self, other: Path) -> bool:
+        """Return whether the spool is on the file system of another file, or would be."""
+        try:
+            return self.path.parent.stat().st_dev == other.parent.stat().st_dev
+        except OSError:
+            return False
+
     def _append_line(self, line: bytes) -> None:
         new = not self.path.exists()
-        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _OWNER_ONLY)
+        if new:
+            with suppress(FileExistsError):
+                create_private_file(self.path)
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND)
         try:
             size = os.fstat(file).st_size
             # Start a new line after one that a crash cut short.
@@ -99,6 +113,77 @@ class Spool:
             os.close(file)
         if new:
             _sync_folder(self.path.parent)
+
+
+def create_private_file(path: str | Path) -> None:
+    """Create a file that only its owner can read and write, whatever the umask is.
+
+    Raises:
+        OSError: It exists, or cannot be created.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    try:
+        os.chmod(handle if os.chmod in os.supports_fd else path, _OWNER_ONLY)  # noqa: PTH101 - a handle
+    finally:
+        os.close(handle)
+
+
+class OutageLog:
+    """Spools the decisions of an outage, and logs its begin and its end with counts.
+
+    A log with one line for each refused decision would help to fill the disk.
+    """
+
+    def __init__(self, spool: Spool | None) -> None:
+        self._spool = spool
+        self._lock = Lock()
+        self._refused = 0
+        self._spooled = 0
+
+    def add(self, record: DecisionRecord, error: StorageError) -> None:
+        """Spool a decision that could not be stored because of `error`."""
+        spool_error: StorageError | None = None
+        try:
+            if self._spool is not None:
+                self._spool.add(record)
+        except StorageError as raised:
+            spool_error = raised
+        with self._lock:
+            begins = self._refused == 0
+            # Say once if the spool fails, too: at the begin, or when it does.
+            fails = spool_error is not None and (begins or self._refused == self._spooled)
+            self._refused += 1
+            self._spooled += self._spool is not None and spool_error is None
+        reason = _one_line(error)
+        if begins:
+            said = "decision %s could not be stored; such decisions are refused: %s"
+            _log.error(said, record.decision_id, reason)
+            if self._spool is None:
+                _log.error("they are not kept: the setting `spool` names a file for them")
+        if fails and spool_error is not None:
+            _log.error(
+                "decisions could not be spooled and are not kept: %s", _one_line(spool_error)
+            )
+
+    def end(self) -> None:
+        """Log the end of an outage, if there is one."""
+        if not self._refused:
+            return
+        with self._lock:
+            refused, spooled = self._refused, self._spooled
+            self._refused = self._spooled = 0
+        if refused:
+            place = "" if self._spool is None else f" in {self._spool.path}"
+            _log.warning(
+                "decisions are stored again: %d were refused meanwhile, of which %d are spooled%s",
+                refused,
+                spooled,
+                place,
+            )
+
+
+def _one_line(error: StorageError) -> str:
+    return str(error).replace("\n  help: ", "; ")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from demur.store.backend import StorageError, UnavailableError
 from demur.store.rows import ChainHead
+from demur.store.spool import create_private_file
 
 MEMORY = ":memory:"
 # "demu", at its place in the head of every file that demur creates.
@@ -26,6 +27,7 @@ _OF_A_ROW = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError
 _HELP = {
     "SQLITE_BUSY": "another process has been writing for too long; `busy_timeout_s` sets the wait",
     "SQLITE_FULL": "free space on the disk; stored records are safe",
+    "SQLITE_IOERR": "check the disk, its free space and limits of file sizes",
     "SQLITE_READONLY": "the file and its folder have to be writable",
     "SQLITE_CANTOPEN": "the folder has to exist and to be writable",
     "SQLITE_NOTADB": "name another file; this one is no SQLite database",
@@ -42,7 +44,6 @@ _PRAGMAS = (
     f"wal_autocheckpoint = {_LOG_BYTES // _PAGE_BYTES}",
 )
 _PAUSE_S = 0.01
-_OWNER_ONLY = 0o600
 _LOG_WAIT_MS = 1000
 _MAX_NAMED_TABLES = 3
 _SELECT_TABLES = """
@@ -72,8 +73,8 @@ class SqliteConnections:
     """All connections to the database at `path`; `migrate` brings its schema up to date.
 
     A file that was removed or replaced while it was open still takes writes, but nobody would find
-    them. So every write checks that the file is where it was. A file that is put in its place is
-    opened if it holds the last record that was stored here.
+    them. So a commit is confirmed only if the file is where it was. A file that is put in its place
+    is opened if it holds the last record that was stored here.
 
     Raises:
         StorageError: It cannot be opened, is not a store, or is newer than this code.
@@ -110,7 +111,8 @@ class SqliteConnections:
 
     def writer(self) -> sqlite3.Connection:
         """Return the writing connection; the caller must hold `lock`."""
-        if self._has_moved():
+        # Look at the database alone, because this costs time; a commit looks at all files.
+        if self._has_moved(files=1):
             self._leave_file()
         if self._writer is None:
             self._check_open()
@@ -122,7 +124,7 @@ class SqliteConnections:
         """Check that a commit went into the file at `path`, and note its last record.
 
         Raises:
-            UnavailableError: The file was removed or replaced meanwhile.
+            UnavailableError: The file was removed or replaced.
         """
         # INVARIANT: a record is acknowledged only if it is in the file at the store's path.
         if self._has_moved():
@@ -130,10 +132,21 @@ class SqliteConnections:
             raise self._removed_error()
         self._newest = newest or self._newest
 
-    def _has_moved(self) -> bool:
-        if self._writer is None or self.in_memory:
+    def check_file(self) -> None:
+        """Check that the store can be written where it was opened.
+
+        Raises:
+            StorageError: The file was removed or replaced, and is not back.
+        """
+        with self.lock:
+            if self._has_moved():
+                self._leave_file()
+            self.writer()
+
+    def _has_moved(self, *, files: int = 3) -> bool:
+        if self._writer is None or self._identity is None:
             return False
-        return _identify_files(self._paths) != self._identity
+        return _identify_files(self._paths[:files]) != self._identity[:files]
 
     def _leave_file(self) -> None:
         """Close all connections to a file that is no longer at its path."""
@@ -342,19 +355,6 @@ def _identify_files(paths: tuple[str, ...]) -> _Identity:
         else:
             found.append((stat.st_dev, stat.st_ino))
     return tuple(found)
-
-
-def create_private_file(path: str) -> None:
-    """Create a file that only its owner can read and write, whatever the umask is.
-
-    Raises:
-        OSError: It exists, or cannot be created.
-    """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
-    try:
-        os.chmod(handle if os.chmod in os.supports_fd else path, _OWNER_ONLY)  # noqa: PTH101 - a handle
-    finally:
-        os.close(handle)
 
 
 def _newest_record(connection: sqlite3.Connection) -> ChainHead | None:

@@ -1,3 +1,4 @@
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from demur.gate.config import (
 from demur.memory.recall import MemorySettings
 from demur.model.record import DecisionRecord
 from demur.policy.policy import Mode
+from demur.store.spool import Spool
 
 
 @pytest.fixture
@@ -340,3 +342,18 @@ def test_a_file_without_keys_is_an_error(tmp_path: Path, raw: bytes) -> None:
         load_trusted_keys(str(path))
 
     assert caught.value.where == str(path)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_spool_on_the_disk_of_the_store_is_named_at_the_start(
+    folder: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: bool,
+) -> None:
+    # No test machine has a second disk for sure.
+    monkeypatch.setattr(Spool, "shares_disk", lambda *_: not elsewhere)
+    with caplog.at_level(logging.INFO, "demur"):
+        open_gate(settings(folder)).close()
+
+    assert ("a full disk stops both" in caplog.text) is not elsewhere

@@ -33,6 +33,7 @@ from demur.memory.projection import HashedProjection
 from demur.memory.recall import MemorySettings
 from demur.model.record import DecisionRecord
 from demur.policy.policy import Mode
+from demur.store.backend import UnansweredError
 from demur.store.opening import open_store
 from demur.store.rows import RecordRow
 from demur.store.spool import Spool
@@ -347,7 +348,9 @@ def test_tenants_do_not_share_request_ids() -> None:
 def test_a_request_after_its_subject_was_erased_is_not_answered_by_what_is_gone() -> None:
     with opened() as gate:
         gate.decide(refund(request_id="r1"))
-        assert store_of(gate).erase_subject("default", "agent:billing") == 1
+        assert (
+            store_of(gate).erase_subject("default", "agent:billing", by="ops", reason="test") == 1
+        )
 
         assert gate.decide(refund(request_id="r1")).reason_codes == ("IDEMPOTENCY_CONFLICT",)
 
@@ -403,7 +406,6 @@ def test_a_store_that_cannot_be_reached_refuses_spools_and_tells(
         assert record.next_step is Advice.RETRY_LATER
         assert not record.may_execute
         assert record.basis == "runtime"
-        assert record.decision_id in caplog.text
     assert told == records
     spooled = spool.read()
     assert spooled.unreadable == ()
@@ -419,6 +421,32 @@ def test_a_spool_that_cannot_be_written_raises_nothing(
 
     assert record.reason_codes == ("STORAGE_UNAVAILABLE",)
     assert "could not be spooled" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["decide", "adecide", "decide_many"])
+def test_a_store_that_does_not_answer_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    waits: list[str] = []
+
+    def wait_in_vain(*_: object) -> None:
+        waits.append(how)
+        raise UnansweredError("no answer")
+
+    spool = Spool(tmp_path / "spool.jsonl")
+    with gate_over(open_store(tmp_path / "demur.db"), spool=spool) as gate:
+        for name in ("memory_version", "put", "aput", "put_many"):
+            monkeypatch.setattr(Store, name, wait_in_vain)
+        if how == "decide":
+            records = [gate.decide(refund())]
+        elif how == "adecide":
+            records = [asyncio.run(gate.adecide(refund()))]
+        else:
+            records = gate.decide_many([refund(), refund(), refund()])
+
+    assert len(waits) == 1
+    assert {record.reason_codes for record in records} == {("STORAGE_UNAVAILABLE",)}
+    assert len(spool.read().records) == len(records)
 
 
 def test_once_the_store_is_back_the_same_request_is_judged(tmp_path: Path) -> None:

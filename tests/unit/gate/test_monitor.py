@@ -1,5 +1,6 @@
 import json
 import logging
+import os
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -467,3 +468,13 @@ def test_it_is_one_short_line_that_can_be_written(text: str, start: int) -> None
 
 def test_a_lone_surrogate_is_not_shown() -> None:
     assert preview_text("a\ud800b\nc") == "a b c"
+
+
+def test_the_file_of_activations_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        GuardrailMonitor(tmp_path / "activations.jsonl").log("input", "block", "no", "a text")
+    finally:
+        os.umask(before)
+
+    assert (tmp_path / "activations.jsonl").stat().st_mode & 0o777 == 0o600

@@ -76,7 +76,10 @@ def test_an_address_of_postgresql_goes_to_its_backend(monkeypatch: pytest.Monkey
     open_store("postgresql://localhost/records", durability="normal", busy_timeout_s=2)
 
     assert asked == [
-        ("postgresql://localhost/records", {"durability": "normal", "busy_timeout_s": 2})
+        (
+            "postgresql://localhost/records",
+            {"durability": "normal", "busy_timeout_s": 2, "deadline_s": 5.0},
+        )
     ]
 
 

@@ -18,7 +18,8 @@ from support.store_records import decision_id, make_record, moment
 from demur.errors import InputError
 from demur.store.backend import StorageError, UnavailableError
 from demur.store.opening import open_store
-from demur.store.postgres import _INHERITED, PostgresConnections, _after_fork, open_postgres
+from demur.store.postgres import open_postgres
+from demur.store.postgres_connections import _INHERITED, PostgresConnections, _after_fork
 from demur.store.rows import UnlinkedRow
 from demur.store.sql import Backend
 from demur.store.store import record_to_row, store_batch
@@ -268,7 +269,8 @@ def test_a_child_leaves_the_connections_of_its_parent_alone(backend: Backend) ->
 
 
 def test_connections_inherited_by_a_child_are_kept_and_not_used(postgres_url: str) -> None:
-    with closing(PostgresConnections(postgres_url, durability="full", timeout_s=10)) as connections:
+    settings: dict[str, Any] = {"durability": "full", "timeout_s": 10, "deadline_s": None}
+    with closing(PostgresConnections(postgres_url, **settings)) as connections:
         with connections.writer() as connection, connections.reader() as reader:
             before = {connection.info.backend_pid, reader.info.backend_pid}
         _after_fork()
@@ -411,7 +413,7 @@ def test_the_longest_names_a_request_may_have_are_stored(backend: Backend) -> No
     store_batch(backend, [stored])
 
     assert [one.row for one in backend.read_linked(stored.tenant, 1, None)] == [stored]
-    assert backend.erase_subject(stored.tenant, widest) == 1
+    assert backend.erase_subject(stored.tenant, widest, by="ops", reason="test") == 1
 
 
 def test_columns_have_the_types_that_queries_expect(backend: Backend, postgres_url: str) -> None:
@@ -482,7 +484,7 @@ def test_a_stored_record_cannot_be_changed_by_accident(backend: Backend, postgre
 
 def test_retiring_ends_with_its_transaction(backend: Backend, postgres_url: str) -> None:
     store_batch(backend, [row(1), row(2)])
-    assert backend.retire_records("acme", moment(2)) == 1
+    assert backend.retire_records("acme", moment(2), by="ops", reason="test") == 1
 
     with (
         pytest.raises(StorageError, match="retired by the store, not deleted"),

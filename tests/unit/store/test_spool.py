@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import stat
 from pathlib import Path
@@ -9,7 +10,7 @@ from support.store_records import decision_id, make_record
 
 from demur.codes.refusal_line import parse_refusal
 from demur.store.backend import StorageError, UnavailableError
-from demur.store.spool import Spool
+from demur.store.spool import OutageLog, Spool, create_private_file
 
 
 @pytest.fixture
@@ -91,3 +92,86 @@ def test_a_partly_written_line_is_an_error(spool: Spool, monkeypatch: pytest.Mon
     spool.add(make_record(2))
 
     assert [r.decision_id for r in spool.read().records] == [decision_id(2)]
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o277])
+def test_a_private_file_has_its_mode_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        create_private_file(tmp_path / "new")
+        Spool(tmp_path / "spool.jsonl").add(make_record(1))
+    finally:
+        os.umask(before)
+
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    with pytest.raises(FileExistsError):
+        create_private_file(tmp_path / "new")
+
+
+def test_a_spool_knows_whether_it_shares_a_disk(tmp_path: Path) -> None:
+    (tmp_path / "spool").mkdir()
+    spool = Spool(tmp_path / "spool" / "spool.jsonl")
+
+    assert spool.shares_disk(tmp_path / "demur.db")
+    assert not spool.shares_disk(Path("/proc/version"))
+    assert not spool.shares_disk(tmp_path / "none" / "demur.db")
+
+
+# -- the log of an outage --------------------------------------------------------------------
+
+FULL = UnavailableError("the disk is full", where="demur.db", help="free space")
+
+
+def log_outage(
+    caplog: pytest.LogCaptureFixture, spool: Spool | None, decisions: int
+) -> list[tuple[str, str]]:
+    """Return what is logged of an outage, and of the time after it."""
+    outages = OutageLog(spool)
+    with caplog.at_level(logging.INFO, "demur"):
+        outages.end()
+        for number in range(decisions):
+            outages.add(make_record(number), FULL)
+        outages.end()
+        outages.end()
+    return [(record.levelname, record.getMessage()) for record in caplog.records]
+
+
+def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
+    spool: Spool, caplog: pytest.LogCaptureFixture
+) -> None:
+    begin, end = log_outage(caplog, spool, 300)
+
+    assert begin[0] == "ERROR"
+    assert begin[1].startswith(f"decision {decision_id(0)} could not be stored")
+    assert begin[1].endswith("demur.db: the disk is full; free space")
+    assert end[0] == "WARNING"
+    assert end[1] == (
+        "decisions are stored again: 300 were refused meanwhile, of which 300 are spooled "
+        f"in {spool.path}"
+    )
+
+
+def test_a_spool_that_fails_during_an_outage_is_logged_once(
+    spool: Spool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = iter([True] * 5)
+    append = Spool._append_line
+
+    def append_if_room(self: Spool, line: bytes) -> None:
+        if not next(room, False):
+            raise OSError(28, "No space left on device")
+        append(self, line)
+
+    monkeypatch.setattr(Spool, "_append_line", append_if_room)
+    begin, failed, end = (text for _, text in log_outage(caplog, spool, 50))
+
+    assert "could not be stored" in begin
+    assert "could not be spooled and are not kept" in failed
+    assert "50 were refused meanwhile, of which 5 are spooled" in end
+
+
+def test_an_outage_without_a_spool_says_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    _, lost, end = (text for _, text in log_outage(caplog, None, 3))
+
+    assert lost == "they are not kept: the setting `spool` names a file for them"
+    assert end == "decisions are stored again: 3 were refused meanwhile, of which 0 are spooled"
