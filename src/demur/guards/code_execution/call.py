@@ -21,6 +21,8 @@ class Taint(StrEnum):
     ENVIRONMENT = "environment"
     FILE = "file"
     INPUT = "input"
+    # A file on disk or a program's own output: no text of this script is in it.
+    EXTERNAL = "external"
     SHELL = "shell"
 
 

@@ -250,6 +250,8 @@ def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     if options.has_any("-p", "--interactive"):
         return  # the answer comes from the terminal, so nothing but a person can give it
     hole = options.values.get("-I") or options.values.get("--replace")
+    if not rest:
+        return  # without a command it prints
     if hole is None and options.has_any("-i", "--replace"):
         hole = call.name._replace(text="{}")
     if hole is None:
@@ -331,8 +333,9 @@ def _adb_command(call: ProgramCall) -> Iterator[InnerCommand]:
 
 
 def _trap_command(call: ProgramCall) -> Iterator[InnerCommand]:
-    if len(call.args) > 1 and not call.args[0].text.startswith("-"):
-        yield InnerCommand(call.args[:1], "trap", script=True)
+    args = tuple(arg for arg in call.args if arg.text != "--")
+    if len(args) > 1 and not args[0].text.startswith("-"):
+        yield InnerCommand(args[:1], "trap", script=True)
 
 
 def _daemon_command(call: ProgramCall) -> Iterator[InnerCommand]:

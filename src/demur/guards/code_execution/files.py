@@ -32,8 +32,9 @@ from demur.guards.code_execution.paths import (
     start_folder,
     workspace_bounds,
 )
+from demur.guards.code_execution.program_walk import read_code
 from demur.guards.code_execution.rules import COMMAND_RULES, parse_yaml
-from demur.guards.code_execution.script_walk import ScriptWalk, read_code
+from demur.guards.code_execution.script_walk import ScriptWalk
 from demur.model.finding import Action
 
 _MAX_CONTENT_LENGTH = 400_000

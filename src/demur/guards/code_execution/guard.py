@@ -31,8 +31,9 @@ from demur.guards.code_execution.event import Command, CommandConfig, FileReques
 from demur.guards.code_execution.files import find_file_hits
 from demur.guards.code_execution.launchers import CodeLanguage
 from demur.guards.code_execution.paths import start_folder, workspace_bounds
+from demur.guards.code_execution.program_walk import read_code
 from demur.guards.code_execution.rules import COMMAND_RULES
-from demur.guards.code_execution.script_walk import ScriptWalk, read_code
+from demur.guards.code_execution.script_walk import ScriptWalk
 from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
 from demur.guards.secret_values import ASSIGNED_SECRETS
 from demur.guards.static.python_syntax import parse_python

@@ -37,7 +37,6 @@ _POWERSHELLS = frozenset({"powershell", "pwsh"})
 _OTHER: dict[str, list[str]] = read_table("launchers.json")["evaluators"]
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
 _PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?w?|pypy3?|py|ipython3?")
-_SHELL_CLUSTER = re.compile(r"[-+][a-zA-Z]+[oO]")
 _SHELL_VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 
 
@@ -48,7 +47,7 @@ def find_code(call: ProgramCall) -> Iterator[CodeToRun]:
         yield from _shell_code(call)
     elif verb in {"source", "."}:
         if call.args:
-            yield CodeToRun(CodeLanguage.SHELL, file=call.args[0])
+            yield CodeToRun(CodeLanguage.SHELL, file=call.args[0], operands=call.args)
     elif verb in _POWERSHELLS:
         yield from _powershell_code(call)
     elif verb == "cmd":
@@ -62,45 +61,33 @@ def find_code(call: ProgramCall) -> Iterator[CodeToRun]:
 
 
 def _shell_code(call: ProgramCall) -> Iterator[CodeToRun]:
-    """Yield the code of `sh -c TEXT`, `sh FILE`, or `sh` with its input."""
+    """Yield the code of `sh -c TEXT NAME ARGS`, `sh FILE ARGS`, or `sh -s ARGS` with its input.
+
+    Options may be bundled (`-euo pipefail -c`), and those behind `-c` come before the text.
+    """
     args = call.args
-    index = 0
+    index, letters = 0, ""
     while index < len(args):
         text = args[index].text
-        if text in _SHELL_VALUED:
-            index += 2
-            continue
-        # In a cluster such as `-euo` the last letter takes the next word.
-        if _SHELL_CLUSTER.fullmatch(text) and "c" not in text:
-            index += 2
-            continue
-        if text == "--" or not text.startswith(("-", "+")) or text == "-":
+        if text in {"--", "-"}:
+            index += 1
             break
-        if not text.startswith("--") and "c" in text[1:]:
-            rest = _after_shell_options(args[index + 1 :], text)
-            if rest:
-                yield CodeToRun(CodeLanguage.SHELL, rest[0], operands=rest[1:])
-            return
-        if not text.startswith("--") and "s" in text[1:]:
-            yield CodeToRun(CodeLanguage.SHELL)
-            return
-        if text in {"--help", "--version", "-n", "-h"}:
-            return
+        if not text.startswith(("-", "+")):
+            break
         index += 1
-    operands = [arg for arg in args[index:] if arg.text not in {"--", "-"}]
-    file = operands[0] if operands else None
-    yield CodeToRun(CodeLanguage.SHELL, file=file, operands=tuple(operands))
-
-
-def _after_shell_options(args: tuple[Arg, ...], cluster: str) -> tuple[Arg, ...]:
-    """Return the words behind the options that may stand between `-c` and its text."""
-    index = sum(letter in "oO" for letter in cluster[1:])
-    while index < len(args) and args[index].text[:1] in {"-", "+"} and args[index].text != "-":
-        text = args[index].text
-        index += 2 if text in _SHELL_VALUED or _SHELL_CLUSTER.fullmatch(text) else 1
-        if text == "--":
-            break
-    return args[index:]
+        if text in {"--help", "--version", "-n"}:
+            return
+        if text in _SHELL_VALUED or (not text.startswith("--") and set(text[1:]) & {"o", "O"}):
+            index += 1
+        if not text.startswith("--"):
+            letters += text[1:] if text[0] == "-" else ""
+    rest = args[index:]
+    if "c" in letters:
+        yield from (CodeToRun(CodeLanguage.SHELL, arg, operands=rest[1:]) for arg in rest[:1])
+    elif "s" in letters or not rest:
+        yield CodeToRun(CodeLanguage.SHELL, operands=(call.name, *rest))
+    else:
+        yield CodeToRun(CodeLanguage.SHELL, file=rest[0], operands=rest)
 
 
 def _flag_code(call: ProgramCall, flags: list[str], language: CodeLanguage) -> Iterator[CodeToRun]:

@@ -18,8 +18,8 @@ from demur.guards.code_execution.call import (
     parse_options,
 )
 from demur.guards.code_execution.effects import EffectKind, find_effects
-from demur.guards.code_execution.expand import ShellState
 from demur.guards.code_execution.launchers import SHELLS
+from demur.guards.code_execution.shell_state import ShellState
 from demur.guards.static.shell_words import decode_ansi_c
 from demur.guards.static.source_text import split_names
 
@@ -31,8 +31,25 @@ def predict_output(call: ProgramCall, state: ShellState) -> Value:
 
 
 def _unknown_output(call: ProgramCall) -> Value:
-    """Return the output of an unknown program, which keeps the origins of its input."""
-    return Value("", known=False, taints=call.stdin.taints)
+    """Return the output of an unknown program, which keeps the origins of its input.
+
+    Without an input, and without a text among its arguments, no text of the script is in it.
+    """
+    taints = call.stdin.taints - {Taint.EXTERNAL}
+    carries = call.verb in _INTERPRETERS or any(
+        not arg.known or " " in arg.text for arg in call.args
+    )
+    if call.stdin == EMPTY and not carries:
+        taints |= {Taint.EXTERNAL}
+    return Value("", known=False, taints=taints)
+
+
+_INTERPRETERS = frozenset(
+    split_names(
+        "awk gawk mawk nawk bash dash sh zsh ksh fish perl python python3 ruby node php lua tclsh"
+        " jq yq bc dc expr seq basename dirname date m4 busybox eval source ."
+    )
+)
 
 
 def _echo_output(call: ProgramCall, _: ShellState) -> Value:
@@ -81,7 +98,8 @@ def _cat_output(call: ProgramCall, state: ShellState) -> Value:
 def _file_content(arg: Arg, call: ProgramCall, state: ShellState) -> Value:
     """Return the content of a file that the same script wrote; else an unknown value."""
     is_input = arg.text in {"/dev/stdin", "/dev/fd/0"}
-    unknown = call.stdin if is_input else Value("", known=False, taints=arg.taints)
+    on_disk = Value("", known=False, taints=arg.taints | {Taint.EXTERNAL})
+    unknown = call.stdin if is_input else on_disk
     return state.files.get(state.resolve_path(arg.text), unknown)
 
 
@@ -90,7 +108,8 @@ def _filter_output(call: ProgramCall, state: ShellState) -> Value:
     options = parse_options(call.args, frozenset({"-n", "-c", "-d", "-f", "-e", "-k"}))
     paths = (state.resolve_path(arg.text) for arg in options.operands)
     files = [state.files[path] for path in paths if path in state.files]
-    return join_values([call.stdin, *files])._replace(text="", known=False)
+    whole = join_values([call.stdin, *files])
+    return Value("", known=False, taints=whole.taints - {Taint.EXTERNAL})
 
 
 def _download_output(_: ProgramCall, __: ShellState) -> Value:
@@ -115,7 +134,7 @@ def _openssl_output(call: ProgramCall, state: ShellState) -> Value:
 def _shell_output(call: ProgramCall, _: ShellState) -> Value:
     """Return the output of a shell; one without a script may be somebody's at the other end."""
     bare = all(arg.text.startswith("-") and "c" not in arg.text for arg in call.args)
-    taints = call.stdin.taints | ({Taint.SHELL} if bare else set())
+    taints = (call.stdin.taints - {Taint.EXTERNAL}) | ({Taint.SHELL} if bare else set())
     return Value("", known=False, taints=taints)
 
 
@@ -163,7 +182,7 @@ def _which_output(call: ProgramCall, _: ShellState) -> Value:
 
 def decode_value(value: Value, decoder: Callable[[str], str | None] | None) -> Value:
     """Return `value` decoded; if there is no decoder or it fails, only the origins are kept."""
-    taints = value.taints | {Taint.DECODED}
+    taints = (value.taints - {Taint.EXTERNAL}) | {Taint.DECODED}
     text = decoder(value.text) if decoder and value.known else None
     return Value(text or "", known=text is not None, taints=taints)
 

@@ -7,13 +7,16 @@ of the line.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from demur.guards.static.shell_words import (
     BLANKS,
+    BODY,
+    CaseCommand,
     CommandGroup,
+    CommandList,
+    ConditionalCommand,
     ForLoop,
-    OrList,
     PieceKind,
     ShellAssignment,
     ShellFunction,
@@ -25,13 +28,13 @@ from demur.guards.static.shell_words import (
     ShellWord,
     ShellWordReader,
     SimpleCommand,
+    WhileLoop,
     WordPiece,
 )
 
 _REDIRECT = re.compile(r"(\d*|\{[A-Za-z_]\w*\})(<<<|<<-|<<|<>|<&|>&|>>|>\||&>>|&>|<(?!\()|>(?!\())")
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]\s]*\])?(\+?)=")
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]\n]*\])?(\+?)=")
 _COMMENT = re.compile(r"#[^\n]*")
-_BODY = re.compile(r"[^\\$`]+")
 _MAX_HEREDOCS = 64
 
 
@@ -68,23 +71,27 @@ class ShellRedirectReader(ShellWordReader):
         if match is None:
             return None
         self.position = match.end()
-        value = self._read_array() if self.text.startswith("(", self.position) else self.read_word()
-        return ShellAssignment(match[1], value, bool(match[2]))
+        start, subscript = self.position, (match[2] or "")[1:-1]
+        if not self.text.startswith("(", start):
+            return ShellAssignment(match[1], self.read_word(), bool(match[3]), subscript)
+        items = tuple(self._read_items())
+        whole = ShellWord(tuple(piece for item in items for piece in item.pieces), start, start)
+        return ShellAssignment(match[1], whole, bool(match[3]), subscript, items)
 
-    def _read_array(self) -> ShellWord:
-        """Return the words of `( ... )` as one, with blanks between them."""
-        start = self.position
+    def _read_items(self) -> Iterator[ShellWord]:
+        """Yield the words of `( ... )`."""
         self.position += 1
-        pieces: list[WordPiece] = []
-        while self.position < len(self.text) and not self.text.startswith(")", self.position):
+        while True:
             self.skip_blank_lines()
+            if self.position >= len(self.text) or self.text.startswith(")", self.position):
+                break
             before = self.position
-            pieces.extend(self.read_word().pieces)
-            if self.position == before and not self.text.startswith(")", self.position):
+            word = self.read_word()
+            if self.position == before:
                 self.position += 1
-            pieces.append(WordPiece(PieceKind.TEXT, " ", self.position))
+            else:
+                yield word
         self.position += 1
-        return ShellWord(tuple(pieces), start, self.position)
 
     def read_redirects(self) -> Iterator[ShellRedirect]:
         """Yield the redirections at this position."""
@@ -122,7 +129,7 @@ class ShellRedirectReader(ShellWordReader):
             body = WordPiece(PieceKind.QUOTED, self.text[begin:end], begin)
             return ShellWord((body,), begin, end)
         reader = type(self)(self.text[:end], begin, self.depth)
-        return ShellWord(tuple(reader.read_quoted(_BODY, "", "$`\\")), begin, end)
+        return ShellWord(tuple(reader.read_quoted(BODY, "", "$`\\")), begin, end)
 
     def _find_body_end(self, begin: int, mark: str, *, tabs: bool) -> tuple[int, int]:
         """Return where the body ends, and where the line of its delimiter ends."""
@@ -137,66 +144,63 @@ class ShellRedirectReader(ShellWordReader):
 
 _SPACE = re.compile(r"(?:[ \t\r;&]|\\\r?\n|#[^\n]*)*")
 _GAP = re.compile(r"(?:[ \t\r]|\\\r?\n|#[^\n]*|;(?![;&])|&)*")
-_BRANCH_END = re.compile(r";;&?|;&")
-_PATTERNS = re.compile(
-    r"""\(?(?:[^()'"\\\n]|\\[\s\S]|'[^']*'|"(?:\\[\s\S]|[^"\\])*"|\([^()\n]*\))*\)"""
-)
+_BRANCH_ENDS = (";;&", ";;", ";&")
 _PARENTHESES = re.compile(r"[ \t]*\([ \t]*\)")
 _WORD_ENDS = frozenset(" \t\r\n;|&()<>`")
 _LOOPS = ("while", "until", "for", "select")
 _CLOSERS = {"{": "}", "if": "fi", "case": "esac", **dict.fromkeys(_LOOPS, "done")}
-_SKIPPED = frozenset({"then", "else", "elif", "do", "!", "time", "coproc"})
+_SKIPPED = frozenset({"then", "else", "elif", "do", "!", "time"})
 _ENDS = frozenset(_CLOSERS.values())
-_RESERVED = frozenset({*_CLOSERS, *_SKIPPED, *_ENDS, "function", "[[", "in"})
+_RESERVED = frozenset({*_CLOSERS, *_SKIPPED, *_ENDS, "function", "coproc", "[[", "in"})
 _KEYWORD = re.compile(r"\{|\}|!|\[\[|[a-z]+")
+_COPROCESS_NAME = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[({]|(?:if|case|while|until|for|select)\b)")
+_DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
 
 
 def read_script(text: str) -> ShellScript:
     """Return the statements of `text` as far as they can be read, and the first problem."""
     reader = _ScriptReader(text)
     try:
-        nodes = reader.read_statements("").nodes
+        nodes = reader.read_statements().nodes
     except ShellNestingError:
         return ShellScript((), "substitutions nest too deep")
     return ShellScript(nodes, reader.problem)
 
 
 class _ScriptReader(ShellRedirectReader):
-    """Reads statements. `after_or`: the next statement follows `||`."""
+    """Reads statements. `closed_by`: the word or character that ended the last ones."""
 
-    after_or = False
+    closed_by = ""
 
-    def read_statements(self, closer: str) -> ShellScript:
-        """Return the statements up to `closer`, and skip it."""
+    def read_statements(self, *closers: str) -> ShellScript:
+        """Return the statements up to one of `closers`, and skip it."""
         nodes: list[ShellNode] = []
-        size = len(self.text)
+        gap = _GAP if ";;" in closers else _SPACE
         while True:
-            self._skip_separators()
-            if self.position >= size:
-                if closer:
-                    self.problem = self.problem or f"`{closer}` is missing"
+            self._skip_separators(gap)
+            if self.position >= len(self.text):
+                if closers:
+                    self.problem = self.problem or f"`{closers[-1]}` is missing"
+                self.closed_by = ""
                 break
-            if self._skip_closer(closer):
+            if self._skip_closer(closers):
                 break
-            before, otherwise = self.position, self.after_or
-            self.after_or = False
-            found = list(self._read_pipeline())
-            if otherwise and nodes and found:
-                found = [OrList((nodes.pop(), *found), before, self.position)]
-            nodes.extend(found)
+            before = self.position
+            nodes.extend(self._read_list())
             if self.position == before:
                 self._skip_stray()
         return ShellScript(tuple(nodes))
 
-    def _skip_closer(self, closer: str) -> bool:
-        """Skip `closer` if it stands here, and return whether it did."""
-        if not closer or not self.text.startswith(closer, self.position):
-            return False
-        end = self.position + len(closer)
-        if closer.isalpha() and end < len(self.text) and self.text[end] not in _WORD_ENDS:
-            return False
-        self.position = end
-        return True
+    def _skip_closer(self, closers: Iterable[str]) -> bool:
+        """Skip one of `closers` if it stands here, and return whether it did."""
+        for closer in closers:
+            end = self.position + len(closer)
+            if self.text.startswith(closer, self.position) and (
+                not closer.isalpha() or self.text[end : end + 1] in _ENDED
+            ):
+                self.position, self.closed_by = end, closer
+                return True
+        return False
 
     def _skip_stray(self, word: str = "") -> None:
         """Skip a word, or else a character, that cannot start a statement."""
@@ -204,18 +208,42 @@ class _ScriptReader(ShellRedirectReader):
         self.problem = self.problem or f"`{stray}` is not expected here"
         self.position += len(stray)
 
-    def _skip_separators(self) -> None:
+    def _skip_separators(self, gap: re.Pattern[str] = _SPACE) -> None:
         """Skip blanks, comments, separators, line ends and the bodies of heredocs."""
         while True:
-            space = _SPACE.match(self.text, self.position)
+            space = gap.match(self.text, self.position)
             self.position = space.end() if space else self.position
             if not self.text.startswith("\n", self.position):
                 return
             self.skip_line_end()
 
+    def _read_list(self) -> Iterator[ShellNode]:
+        """Yield the pipelines that `&&` and `||` connect; one pipeline is no list."""
+        start = self.position
+        found = list(self._read_pipeline())
+        rest: list[tuple[str, ShellNode]] = []
+        while found:
+            self.skip_blanks()
+            operator = self.text[self.position : self.position + 2]
+            if operator not in {"&&", "||"}:
+                break
+            self.position += 2
+            self.skip_blank_lines()
+            behind = list(self._read_pipeline())
+            if not behind:
+                break
+            rest.append((operator, behind[0]))
+        if rest:
+            found = [CommandList(found[0], tuple(rest), start, self.position)]
+        if found and self.text.startswith("&", self.position):
+            self.position += 1
+            found = [CommandGroup(ShellScript(tuple(found)), (), start, self.position, True)]
+        yield from found
+
     def _read_pipeline(self) -> Iterator[ShellNode]:
         """Yield the pipeline that starts here; one command is no pipeline."""
         start = self.position
+        negated = self._peek_keyword() == "!"
         stages = list(self._read_command())
         while self._skip_pipe():
             self.skip_blank_lines()
@@ -224,8 +252,8 @@ class _ScriptReader(ShellRedirectReader):
             if self.position == before:
                 self.problem = "a pipe leads nowhere"
                 break
-        if len(stages) > 1:
-            yield ShellPipeline(tuple(stages), start, self.position)
+        if len(stages) > 1 or (stages and negated):
+            yield ShellPipeline(tuple(stages), start, self.position, negated)
         else:
             yield from stages
 
@@ -233,11 +261,7 @@ class _ScriptReader(ShellRedirectReader):
         """Skip a single `|` if it stands here, and return whether it did."""
         text = self.text
         self.skip_blanks()
-        if not text.startswith("|", self.position):
-            return False
-        if text.startswith("||", self.position):
-            self.position += 2
-            self.after_or = True
+        if not text.startswith("|", self.position) or text.startswith("||", self.position):
             return False
         self.position += 2 if text.startswith("|&", self.position) else 1
         return True
@@ -249,20 +273,35 @@ class _ScriptReader(ShellRedirectReader):
             self.position += len(word)
             self.skip_blank_lines()
             word = self._peek_keyword()
-        if self.text.startswith("(", self.position):
+        if self.text.startswith("((", self.position) and (
+            end := self.find_arithmetic_end(self.position)
+        ):
+            start = self.position
+            piece = self.read_arithmetic(start, start + 2, end)
+            words = (_LET, ShellWord((piece,), start, self.position))
+            yield SimpleCommand((), words, tuple(self.read_redirects()), start, self.position)
+        elif self.text.startswith("(", self.position):
             yield self._read_group("(", ")")
-        elif word in {"for", "select"}:
-            yield self._read_for(word)
-        elif word == "case":
-            yield self._read_case()
-        elif word in _CLOSERS:
-            yield self._read_group(word, _CLOSERS[word])
         elif word == "function":
             yield from self._read_function()
+        elif word == "coproc":
+            yield from self._read_coprocess()
+        elif word in _CLOSERS:
+            yield self._read_compound(word)
         elif word in _ENDS:
             self._skip_stray(word)
         else:
             yield from self._read_simple()
+
+    def _read_compound(self, word: str) -> ShellNode:
+        """Return the compound command that a reserved word opens."""
+        if word == "case":
+            return self._read_case()
+        if word == "if":
+            return self._read_if()
+        if word in {"for", "select"}:
+            return self._read_for(word)
+        return self._read_group(word, "}") if word == "{" else self._read_while(word)
 
     def _peek_keyword(self) -> str:
         """Return the reserved word at this position, or an empty text."""
@@ -270,31 +309,76 @@ class _ScriptReader(ShellRedirectReader):
         if match is None or match[0] not in _RESERVED:
             return ""
         end = match.end()
-        ends = end >= len(self.text) or self.text[end] in _WORD_ENDS
-        return match[0] if ends or match[0] == "}" else ""
+        return match[0] if match[0] == "}" or self.text[end : end + 1] in _ENDED else ""
 
     def _read_group(self, opener: str, closer: str) -> CommandGroup:
         start = self.position
         self.position += len(opener)
         body = self._read_nested(closer)
         redirects = tuple(self.read_redirects())
-        return CommandGroup(body, redirects, start, self.position)
+        return CommandGroup(body, redirects, start, self.position, opener == "(")
+
+    def _read_coprocess(self) -> Iterator[ShellNode]:
+        """Yield `coproc COMMAND` or `coproc NAME { ...; }`, which runs in a subshell."""
+        start = self.position
+        self.position += len("coproc")
+        self.skip_blanks()
+        if name := _COPROCESS_NAME.match(self.text, self.position):
+            self.position = name.end()
+        body = ShellScript(tuple(self._read_command()))
+        yield CommandGroup(body, (), start, self.position, True)
+
+    def _read_if(self) -> ConditionalCommand:
+        """Return `if LIST; then LIST; elif LIST; then LIST; else LIST; fi`."""
+        start = self.position
+        self.position += len("if")
+        branches: list[tuple[ShellScript, ShellScript]] = []
+        condition = self._read_nested("then", "fi")
+        while self.closed_by == "then":
+            branches.append((condition, self._read_nested("elif", "else", "fi")))
+            condition = ShellScript(())
+            if self.closed_by == "elif":
+                condition = self._read_nested("then", "fi")
+            elif self.closed_by == "else":
+                branches.append((condition, self._read_nested("fi")))
+        branches += [(condition, ShellScript(()))] if condition.nodes else []
+        redirects = tuple(self.read_redirects())
+        return ConditionalCommand(tuple(branches), redirects, start, self.position)
+
+    def _read_while(self, keyword: str) -> WhileLoop:
+        """Return `while LIST; do LIST; done`."""
+        start = self.position
+        self.position += len(keyword)
+        condition = self._read_nested("do", "done")
+        body = self._read_nested("done") if self.closed_by == "do" else ShellScript(())
+        redirects = tuple(self.read_redirects())
+        return WhileLoop(condition, body, redirects, start, self.position)
 
     def _read_for(self, keyword: str) -> ForLoop:
         """Return `for NAME in WORDS; do ...; done`."""
         start = self.position
         self.position += len(keyword)
         self.skip_blanks()
-        name = self.read_word()
+        name = ShellWord((), start, start)
+        words: list[ShellWord] | None = None
+        if self.text.startswith("((", self.position) and (
+            end := self.find_arithmetic_end(self.position)
+        ):
+            piece = self.read_arithmetic(start, self.position + 2, end)
+            words = [ShellWord((piece,), start, self.position)]
+        else:
+            name = self.read_word()
         self.skip_blank_lines()
-        words: list[ShellWord] = []
-        if self._peek_keyword() == "in":
+        if words is None and self._peek_keyword() == "in":
             self.position += 2
-            words.extend(self._read_words())
-        body = self._read_nested("done")
+            words = list(self._read_words())
+        self._skip_separators()
+        opened = self._skip_closer(("do", "{"))
+        body = self._read_nested("}" if opened and self.closed_by == "{" else "done")
         redirects = tuple(self.read_redirects())
         variable = name.pieces[0].text if name.pieces else ""
-        return ForLoop(variable, tuple(words), body, redirects, start, self.position)
+        known = None if words is None else tuple(words)
+        return ForLoop(variable, known, body, redirects, start, self.position)
 
     def _read_words(self) -> Iterator[ShellWord]:
         """Yield the words up to the end of the statement."""
@@ -306,8 +390,8 @@ class _ScriptReader(ShellRedirectReader):
                 return
             yield word
 
-    def _read_case(self) -> CommandGroup:
-        """Return `case WORD in PATTERN) ...;; esac`: all branches as one body."""
+    def _read_case(self) -> CaseCommand:
+        """Return `case WORD in PATTERN) ...;; esac`."""
         start = self.position
         self.position += len("case")
         self.skip_blanks()
@@ -315,36 +399,38 @@ class _ScriptReader(ShellRedirectReader):
         self.skip_blank_lines()
         if self._peek_keyword() == "in":
             self.position += 2
-        nodes: list[ShellNode] = [SimpleCommand((), (_CASE, subject), (), start, self.position)]
-        self._skip_pattern()
-        while self._skip_to_branch() and not self._skip_closer("esac"):
-            before = self.position
-            nodes.extend(self._read_pipeline())
-            if self.position == before:
-                self._skip_stray()
-        redirects = tuple(self.read_redirects())
-        return CommandGroup(ShellScript(tuple(nodes)), redirects, start, self.position)
-
-    def _skip_to_branch(self) -> bool:
-        """Skip to the next command of a `case`, over branch ends and patterns; False at the end."""
+        branches: list[tuple[tuple[ShellWord, ...], ShellScript]] = []
         while True:
-            gap = _GAP.match(self.text, self.position)
-            self.position = gap.end() if gap else self.position
-            if self.text.startswith("\n", self.position):
-                self.skip_line_end()
-            elif end := _BRANCH_END.match(self.text, self.position):
-                self.position = end.end()
-                self._skip_pattern()
-            else:
-                return self.position < len(self.text)
+            self._skip_separators()
+            if self.position >= len(self.text) or self._skip_closer(("esac",)):
+                break
+            patterns = tuple(self._read_patterns())
+            branches.append((patterns, self._read_nested(*_BRANCH_ENDS, "esac")))
+            if self.closed_by in {"esac", ""}:
+                break
+        redirects = tuple(self.read_redirects())
+        return CaseCommand(subject, tuple(branches), redirects, start, self.position)
 
-    def _skip_pattern(self) -> None:
-        """Skip the patterns of a branch."""
-        self._skip_separators()
-        if self._peek_keyword() == "esac":
-            return
-        if pattern := _PATTERNS.match(self.text, self.position):
-            self.position = pattern.end()
+    def _read_patterns(self) -> Iterator[ShellWord]:
+        """Yield the patterns of a branch, and skip the bracket behind them."""
+        start = self.position
+        if self.text.startswith("(", start):
+            self.position += 1
+        found: list[ShellWord] = []
+        while True:
+            self.skip_blanks()
+            word = self.read_word()
+            if word.end > word.start:
+                found.append(word)
+            elif self.text.startswith("|", self.position):
+                self.position += 1
+            elif self.text.startswith(")", self.position):
+                self.position += 1
+                yield from found
+                return
+            else:
+                self.position = start  # not a branch: its words are commands
+                return
 
     def _read_function(self) -> Iterator[ShellNode]:
         """Yield `function NAME { ...; }`."""
@@ -369,7 +455,7 @@ class _ScriptReader(ShellRedirectReader):
         words: list[ShellWord] = []
         redirects: list[ShellRedirect] = []
         while True:
-            if not words and (assignment := self.read_assignment()):
+            if self._may_assign(words) and (assignment := self.read_assignment()):
                 assignments.append(assignment)
             elif redirect := self.read_redirect():
                 redirects.append(redirect)
@@ -391,6 +477,14 @@ class _ScriptReader(ShellRedirectReader):
         if assignments or words or redirects:
             yield SimpleCommand(tuple(assignments), tuple(words), tuple(redirects), start, end)
 
+    def _may_assign(self, words: list[ShellWord]) -> bool:
+        """Whether an assignment may stand here: before the first word, or a list to declare."""
+        if not words:
+            return True
+        first = words[0].pieces[0].text if words[0].pieces else ""
+        array = _ARRAY.match(self.text, self.position)
+        return array is not None and first in _DECLARING
+
     def _read_test(self) -> Iterator[ShellWord]:
         """Yield the words of `[[ ... ]]`, where operators are words."""
         while self.position < len(self.text) and not self.text.startswith("\n", self.position):
@@ -405,4 +499,6 @@ class _ScriptReader(ShellRedirectReader):
                 return
 
 
-_CASE = ShellWord((WordPiece(PieceKind.TEXT, "case"),), 0, 0)
+_ENDED = frozenset({"", *_WORD_ENDS})
+_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\(")
+_LET = ShellWord((WordPiece(PieceKind.TEXT, "let"),), 0, 0)

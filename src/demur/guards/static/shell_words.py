@@ -1,8 +1,7 @@
 """Read one word of a shell command: quotes, escapes, variables, substitutions.
 
 The classes at the top are the syntax tree. Places (`start`, `end`) are offsets into the text.
-Branches and loops are groups: the tree keeps every command that might run, in the order of the
-text. The reader passes over the text once, with the standard library alone: each method starts at
+The reader passes over the text once, with the standard library alone: each method starts at
 `self.position` and leaves it behind the part that it read. A quote that is never closed ends with
 the text; the reader notes a problem and does not raise.
 """
@@ -27,8 +26,9 @@ class PieceKind(StrEnum):
 class WordPiece(NamedTuple):
     """A piece of a word: literal text, a variable or a substitution.
 
-    For a variable, `text` is its name, `operator` its operator (`:-`, `//`, ...) and `operand` the
-    rest. For a substitution, `script` holds its commands; without one, `text` must be read again.
+    For a variable, `text` is its name, `subscript` what stands in its brackets, `prefix` is `!` or
+    `#`, `operator` its operator (`:-`, `//`, ...) and `operand` the rest; arithmetic is a variable
+    `((`. For a substitution, `script` holds its commands; without one, `text` must be read again.
     An `unsplit` piece stands in double quotes: its value is not split into words.
     """
 
@@ -39,6 +39,8 @@ class WordPiece(NamedTuple):
     operand: "ShellWord | None" = None
     script: "ShellScript | None" = None
     unsplit: bool = False
+    prefix: str = ""
+    subscript: str = ""
 
 
 class ShellWord(NamedTuple):
@@ -50,11 +52,13 @@ class ShellWord(NamedTuple):
 
 
 class ShellAssignment(NamedTuple):
-    """`name=value`; `append` for `+=`."""
+    """`name=value`; `append` for `+=`, `subscript` for `name[i]=`, `items` for `name=(...)`."""
 
     name: str
     value: ShellWord
     append: bool = False
+    subscript: str = ""
+    items: tuple[ShellWord, ...] | None = None
 
 
 class ShellRedirect(NamedTuple):
@@ -76,35 +80,67 @@ class SimpleCommand(NamedTuple):
 
 
 class ShellPipeline(NamedTuple):
-    """Commands that each pass their output to the next."""
+    """Commands that each pass their output to the next; `negated` by `!`."""
 
     stages: tuple["ShellNode", ...]
     start: int
     end: int
+    negated: bool = False
 
 
 class CommandGroup(NamedTuple):
-    """Statements in brackets, braces, or the branches of one compound command."""
+    """Statements in brackets or braces; a `subshell` keeps its changes of state to itself."""
 
+    body: "ShellScript"
+    redirects: tuple[ShellRedirect, ...]
+    start: int
+    end: int
+    subshell: bool = False
+
+
+class CommandList(NamedTuple):
+    """`a && b || c`: the first command, then each operator with the command behind it."""
+
+    first: "ShellNode"
+    rest: tuple[tuple[str, "ShellNode"], ...]
+    start: int
+    end: int
+
+
+class ConditionalCommand(NamedTuple):
+    """`if`: conditions with their bodies; the condition of `else` is empty."""
+
+    branches: tuple[tuple["ShellScript", "ShellScript"], ...]
+    redirects: tuple[ShellRedirect, ...]
+    start: int
+    end: int
+
+
+class CaseCommand(NamedTuple):
+    """`case`: the subject, and the patterns and body of each branch."""
+
+    subject: ShellWord
+    branches: tuple[tuple[tuple[ShellWord, ...], "ShellScript"], ...]
+    redirects: tuple[ShellRedirect, ...]
+    start: int
+    end: int
+
+
+class WhileLoop(NamedTuple):
+    """`while` or `until`."""
+
+    condition: "ShellScript"
     body: "ShellScript"
     redirects: tuple[ShellRedirect, ...]
     start: int
     end: int
 
 
-class OrList(NamedTuple):
-    """`a || b`: the second runs where the first fails."""
-
-    choices: tuple["ShellNode", ...]
-    start: int
-    end: int
-
-
 class ForLoop(NamedTuple):
-    """`for name in words`: the body runs once for each word."""
+    """`for name in words`: the body runs once for each word; without words, for each of `$@`."""
 
     name: str
-    words: tuple[ShellWord, ...]
+    words: tuple[ShellWord, ...] | None
     body: "ShellScript"
     redirects: tuple[ShellRedirect, ...]
     start: int
@@ -120,9 +156,8 @@ class ShellFunction(NamedTuple):
     end: int
 
 
-ShellNode: TypeAlias = (
-    SimpleCommand | ShellPipeline | CommandGroup | ForLoop | OrList | ShellFunction
-)
+CompoundCommand: TypeAlias = CommandGroup | ConditionalCommand | CaseCommand | WhileLoop | ForLoop
+ShellNode: TypeAlias = SimpleCommand | ShellPipeline | CommandList | CompoundCommand | ShellFunction
 
 
 class ShellScript(NamedTuple):
@@ -164,9 +199,11 @@ _BRACED = re.compile(r"[^}'\"\\$`]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!\-]")
 _SIMPLE_BRACED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!\-])\}")
 _BRACED_HEAD = re.compile(
-    r"\{([#!]?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*?$\-])(\[[^\]}]*\])?"
+    r"\{([#!]?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*?$#\-])(\[[^\]}]*\])?"
     r"(:[-=+?]|//|/[#%]?|##?|%%?|\^\^?|,,?|[-=+?:@]|)"
 )
+BODY = re.compile(r"[^\\$`]+")
+_PARENTHESIS = re.compile(r"[()]|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 _BACKTICK = re.compile(r"(?:[^`\\]|\\.)*", re.DOTALL)
 _BACKTICK_ESCAPE = re.compile(r"\\([`\\$])")
 _MAX_NESTING = 24
@@ -187,8 +224,8 @@ class ShellWordReader(ABC):
         self.in_backticks = False
 
     @abstractmethod
-    def read_statements(self, closer: str) -> ShellScript:
-        """Return the statements up to `closer`; the subclass implements it."""
+    def read_statements(self, *closers: str) -> ShellScript:
+        """Return the statements up to one of `closers`; the subclass implements it."""
 
     def read_word(self) -> ShellWord:
         """Return the word that starts here."""
@@ -342,23 +379,40 @@ class ShellWordReader(ABC):
         return WordPiece(PieceKind.QUOTED, decode_ansi_c(self.text[start:end]), start)
 
     def _read_substitution(self) -> WordPiece:
-        """Return `$(...)`; arithmetic is a substitution whose commands still run."""
+        """Return `$(...)` or `$((...))`."""
         start = self.position
+        if self.text.startswith("((", start + 1) and (end := self.find_arithmetic_end(start + 1)):
+            return self.read_arithmetic(start, start + 3, end)
         self.position = start + 2
-        if self.text.startswith("((", start + 1):
-            end = self.text.find("))", self.position)
-            inner = self.text[self.position + 1 : end]
-            # Otherwise it is a subshell in a substitution.
-            if end >= 0 and "$(" not in inner and "`" not in inner:
-                self.position = end + 2
-                return WordPiece(PieceKind.VARIABLE, "((", start)
         return WordPiece(PieceKind.COMMAND, start=start, script=self._read_nested(")"))
 
-    def _read_nested(self, closer: str) -> ShellScript:
+    def find_arithmetic_end(self, start: int) -> int:
+        """Return where the text of `((...))` ends; 0 if bash reads brackets in brackets there.
+
+        The second bracket must be closed right before the first: `((1) + (2))` is arithmetic,
+        `((a); (b))` is not.
+        """
+        depth = 0
+        for match in _PARENTHESIS.finditer(self.text, start + 1):
+            if match[0] in {"(", ")"}:
+                depth += 1 if match[0] == "(" else -1
+                if depth == 0:
+                    return match.start() if self.text.startswith("))", match.start()) else 0
+        return 0
+
+    def read_arithmetic(self, start: int, begin: int, end: int) -> WordPiece:
+        """Return arithmetic as a variable `((`; its operand keeps the substitutions in it."""
+        reader = type(self)(self.text[:end], begin, self.depth)
+        pieces = tuple(reader.read_quoted(BODY, "", '$`"\\'))
+        self.problem = self.problem or reader.problem
+        self.position = end + 2
+        return WordPiece(PieceKind.VARIABLE, "((", start, operand=ShellWord(pieces, begin, end))
+
+    def _read_nested(self, *closers: str) -> ShellScript:
         self.depth += 1
         if self.depth > _MAX_NESTING:
             raise ShellNestingError
-        script = self.read_statements(closer)
+        script = self.read_statements(*closers)
         self.depth -= 1
         return script
 
@@ -392,11 +446,13 @@ class ShellWordReader(ABC):
             self.position = start + 2
             return WordPiece(PieceKind.QUOTED, "${", start)
         self.position = head.end()
-        operator = head[1] + (head[4] or "")
         pieces = tuple(self.read_quoted(_BRACED, "}", '}$`"\\'))
         operand = ShellWord(pieces, head.end(), self.position)
         self.position += 1
-        return WordPiece(PieceKind.VARIABLE, head[2], start, operator, operand)
+        subscript = (head[3] or "")[1:-1]
+        return WordPiece(
+            PieceKind.VARIABLE, head[2], start, head[4], operand, None, False, head[1], subscript
+        )
 
 
 def _mark_unsplit(pieces: Iterator[WordPiece]) -> Iterator[WordPiece]:

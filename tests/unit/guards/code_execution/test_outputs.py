@@ -64,7 +64,7 @@ def test_known_text(words: tuple[str, ...], stdin: str, want: str) -> None:
         (("xxd",), set()),
         (("which",), set()),
         (("base64",), set()),
-        (("cat", "unknown"), set()),
+        (("cat", "unknown"), {Taint.EXTERNAL}),
         (("command", "x"), set()),
         (("tr", "-d", "x"), set()),
         (("tr", "", ""), set()),

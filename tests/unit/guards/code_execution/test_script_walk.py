@@ -115,10 +115,10 @@ def test_files_and_variables_are_bounded_in_number() -> None:
     assert "DELETE_ROOT" in rules(text)
 
 
-def test_files_that_are_written_are_bounded_in_number() -> None:
+def test_more_files_than_the_bound_are_escalated() -> None:
     text = "".join(f"echo x > f{n};" for n in range(520)) + "sh f1"
 
-    assert rules(text) == []
+    assert rules(text) == ["TOO_MANY_READINGS"]
 
 
 def test_nothing_to_start_starts_nothing() -> None:

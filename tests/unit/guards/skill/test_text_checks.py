@@ -69,7 +69,7 @@ def test_other_destruction_blocks_until_it_is_approved(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["cd ..\nrm -rf build", "cd ..\nrm -rf ./*", "rm -rf ~/.config/tool"]
+    "command", ["cd ..\nrm -rf build", "cd .. && rm -rf ./*", "rm -rf ~/.config/tool"]
 )
 def test_a_narrow_deletion_is_put_to_a_person(command: str) -> None:
     assert set(actions(f"{command}\n", "clean.sh").values()) == {Action.ESCALATE}

@@ -6,9 +6,11 @@ import pytest
 
 from demur.guards.static.shell_script import read_script
 from demur.guards.static.shell_words import (
+    CaseCommand,
     CommandGroup,
+    CommandList,
+    ConditionalCommand,
     ForLoop,
-    OrList,
     PieceKind,
     ShellFunction,
     ShellNode,
@@ -16,7 +18,7 @@ from demur.guards.static.shell_words import (
     ShellScript,
     ShellWord,
     SimpleCommand,
-    WordPiece,
+    WhileLoop,
 )
 
 
@@ -91,14 +93,25 @@ def simple(node: ShellNode) -> Iterator[SimpleCommand]:
         pieces = [piece for word in words for piece in word.pieces]
         for piece in pieces:
             yield from flat(piece.script) if piece.script else ()
-    elif isinstance(node, ShellPipeline):
-        for stage in node.stages:
-            yield from simple(stage)
-    elif isinstance(node, OrList):
-        for choice in node.choices:
-            yield from simple(choice)
     else:
-        yield from flat(node.body)
+        for inner in parts(node):
+            yield from simple(inner)
+
+
+def parts(node: ShellNode) -> list[ShellNode]:
+    """Return the commands directly inside a command."""
+    if isinstance(node, ShellPipeline):
+        return list(node.stages)
+    if isinstance(node, CommandList):
+        return [node.first, *(choice for _, choice in node.rest)]
+    if isinstance(node, ConditionalCommand):
+        return [each for branch in node.branches for script in branch for each in script.nodes]
+    if isinstance(node, CaseCommand):
+        return [each for _, body in node.branches for each in body.nodes]
+    if isinstance(node, WhileLoop):
+        return [*node.condition.nodes, *node.body.nodes]
+    assert not isinstance(node, SimpleCommand)
+    return list(node.body.nodes)
 
 
 def commands(text: str) -> list[str]:
@@ -123,12 +136,11 @@ def word_text(word: ShellWord) -> str:
         ("for x in 1 2; do b; done", ["b"]),
         ("for x\ndo b\ndone", ["b"]),
         ("select x in 1 2; do b; done", ["b"]),
-        ("case $x in a|b) c;; *) d;; esac", ["case x", "c", "d"]),
-        ("case x in\n(a) b ;;\nesac; c", ["case x", "b", "c"]),
+        ("case $x in a|b) c;; *) d;; esac", ["c", "d"]),
+        ("case x in\n(a) b ;;\nesac; c", ["b", "c"]),
         (
             "case x in\na)\n b\n ;;\n# it's\n'c d' | \\\n e)\n f; g & h ;;&\n*) i ;& esac",
             [
-                "case x",
                 "b",
                 "f",
                 "g",
@@ -136,7 +148,7 @@ def word_text(word: ShellWord) -> str:
                 "i",
             ],
         ),
-        ("case x in @(a|b)) c;; esac", ["case x", "c"]),
+        ("case x in @(a|b)) c;; esac", ["c"]),
         ("if a; then # it's\n b; fi", ["a", "b"]),
         ("a | # it's\n b", ["a", "b"]),
         ("echo `if a; then b; fi`; c", ["echo ", "a", "b", "c"]),
@@ -162,10 +174,10 @@ def word_text(word: ShellWord) -> str:
         ("{a,b} c", ["{a,b} c"]),
         ("a }", ["a }"]),
         ("in a", ["in a"]),
-        ("case", ["case "]),
-        ("case x in", ["case x"]),
-        ("case x in a b", ["case x", "a b"]),
-        ("case x in a) ) b;; esac", ["case x", "b"]),
+        ("case", []),
+        ("case x in", []),
+        ("case x in a b", ["a b"]),
+        ("case x in a) ) b;; esac", ["b"]),
         ("for", []),
         ("a @(b|c) d", ["a @(b|c) d"]),
         ("a @(b", ["a @(b"]),
@@ -181,11 +193,24 @@ def test_statements_become_commands(text: str, want: list[str]) -> None:
 
 
 def test_arithmetic_runs_nothing_but_the_substitutions_in_it() -> None:
-    [plain] = flat(read_script("echo $((1 + 2))"))
-    inner = commands("echo $(( $(rm x) + 1 ))")
+    [plain] = flat(read_script("echo $((1 + (2 * 3)))"))
+    [nested] = flat(read_script("echo $(( $(rm x) + 1 ))"))
+    [group] = flat(read_script("((x = $(rm x)))"))
+    [[piece], [outer], [let]] = (node.words[1].pieces for node in (plain, nested, group))
 
-    assert plain.words[1].pieces == (WordPiece(PieceKind.VARIABLE, "((", 5),)
-    assert "rm x" in inner
+    assert (piece.kind, piece.text) == (PieceKind.VARIABLE, "((")
+    for each, want in ((piece, []), (outer, ["rm x"]), (let, ["rm x"])):
+        assert each.operand is not None
+        inner = [found.script for found in each.operand.pieces if found.script]
+        assert [
+            word_text(node.words[0]) + " x" for script in inner for node in flat(script)
+        ] == want
+
+
+def test_brackets_in_a_substitution_are_no_arithmetic_unless_they_close_together() -> None:
+    assert commands("echo $((rm -rf /); (ls))") == ["echo ", "rm -rf /", "ls"]
+    assert commands("((a); (b))") == ["a", "b"]
+    assert read_script("echo $((1 + (2 * 3)))").problem == ""
 
 
 def test_assignments_and_redirections_belong_to_their_command() -> None:
@@ -217,8 +242,29 @@ def test_groups_loops_and_functions_keep_their_parts() -> None:
     assert (loop.name, len(loop.words), loop.redirects[0].operator) == ("x", 2, "<")
     assert isinstance(function, ShellFunction)
     assert function.name == "f"
-    assert isinstance(either, OrList)
-    assert len(either.choices) == 2
+    assert isinstance(either, CommandList)
+    assert [operator for operator, _ in either.rest] == ["||"]
+
+
+def test_branches_lists_and_backgrounds_keep_their_parts() -> None:
+    branches, loop, case, background, negated, items, element = read_script(
+        "if a; then b; elif c; then d; else e; fi; until a; do b; done; case x in a|b) c;; esac;"
+        " a && b & ! a; x=(1 '2 3'); y[$i]=4"
+    ).nodes
+
+    assert isinstance(branches, ConditionalCommand)
+    assert [len(condition.nodes) for condition, _ in branches.branches] == [1, 1, 0]
+    assert isinstance(loop, WhileLoop)
+    assert isinstance(case, CaseCommand)
+    assert [len(patterns) for patterns, _ in case.branches] == [2]
+    assert isinstance(background, CommandGroup)
+    assert background.subshell
+    assert isinstance(negated, ShellPipeline)
+    assert negated.negated
+    assert isinstance(items, SimpleCommand)
+    assert len(items.assignments[0].items or ()) == 2
+    assert isinstance(element, SimpleCommand)
+    assert element.assignments[0].subscript == "$i"
 
 
 @pytest.mark.parametrize(

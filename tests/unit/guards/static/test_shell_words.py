@@ -82,9 +82,9 @@ def test_a_word_has_its_parts(text: str, want: list[tuple[str, str]]) -> None:
         ("${x%%a}", "%%", "a"),
         ("${x^^}", "^^", ""),
         ("${x:1:2}", ":", "1:2"),
-        ("${#x}", "#", ""),
-        ("${!x}", "!", ""),
         ("${x[1]}", "", ""),
+        ("${#x}", "", ""),
+        ("${!x}", "", ""),
         ("${x:-}", ":-", ""),
     ],
 )
@@ -94,6 +94,17 @@ def test_an_expansion_keeps_its_operator(text: str, operator: str, operand: str)
     assert (piece.text, piece.operator) == ("x", operator)
     assert piece.operand is not None
     assert "".join(inner.text for inner in piece.operand.pieces) == operand
+
+
+def test_a_variable_keeps_its_prefix_and_its_subscript() -> None:
+    pieces = [word(text).pieces[0] for text in ("${#x[@]}", "${!x}", "${x[$i]:1}", "${#}")]
+
+    assert [(piece.text, piece.prefix, piece.subscript) for piece in pieces] == [
+        ("x", "#", "@"),
+        ("x", "!", ""),
+        ("x", "", "$i"),
+        ("#", "", ""),
+    ]
 
 
 def test_a_quoted_piece_is_not_split() -> None:
