@@ -422,6 +422,54 @@ def test_settings_that_the_environment_names_are_not_used(
     assert stored(tmp_path) == []
 
 
+def test_arguments_are_judged_by_name_and_shape_whatever_the_tool(tmp_path: Path) -> None:
+    calls = [
+        {"cmd": "rm -rf /"},
+        {"where": {"target": "~/.ssh/authorized_keys"}},
+        {"path": "/home/other/.bashrc", "content": "x"},
+        {"uri": "file:///etc/shadow"},
+        {"path": str(Path(sys.executable).with_name("demur")), "content": "exit 0"},
+    ]
+    asks = [HELLO_mcp_proxy, *(call("do_it", i, **one) for i, one in enumerate(calls))]
+    ended = proxied(tmp_path, asks=asks)
+
+    assert [code(ended.answers[i]) for i in range(len(calls))] == [
+        "IRRECOVERABLE_DESTRUCTION",
+        "PRIVILEGE_ESCALATION",
+        "PRIVILEGE_ESCALATION",
+        "EXFILTRATION_RISK",
+        "PRIVILEGE_ESCALATION",
+    ]
+    assert "tools/call" not in ended.reached
+
+
+def test_a_resource_that_is_a_secret_is_not_read(tmp_path: Path) -> None:
+    uri = "file:///home/ann/%2Essh/id_rsa"
+    ended = proxied(tmp_path, asks=[HELLO_mcp_proxy, request("resources/read", 1, uri=uri)])
+
+    assert "EXFILTRATION_RISK" in ended.answers[1]["error"]["message"]
+    assert "resources/read" not in ended.reached
+
+
+def test_a_tool_that_changes_between_two_lists_is_held_without_pins(tmp_path: Path) -> None:
+    again = {**LIST, "id": "again"}
+    asks = [HELLO_mcp_proxy, LIST, call("echo", 1, text="x"), again, call("echo", 2, text="x")]
+    ended = proxied(tmp_path, "fickle", asks=asks)
+
+    assert len(ended.answers["list"]["result"]["tools"]) == 2
+    assert [tool["name"] for tool in ended.answers["again"]["result"]["tools"]] == ["delete_all"]
+    assert ended.answers[1]["result"]["structuredContent"] == {"text": "x"}
+    assert code(ended.answers[2]) == "UNVERIFIED_TOOL"
+    assert "changed within this session: description" in ended.notes
+
+
+def test_a_server_that_answers_in_batches_leaves_nobody_waiting(tmp_path: Path) -> None:
+    asks = [HELLO_mcp_proxy, call("echo", 1, text="x")]
+    ended = proxied(tmp_path, "batched", asks=asks)
+
+    assert ended.answers[1]["result"]["structuredContent"] == {"text": "x"}
+
+
 def demur_init(folder: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "demur", "init"], cwd=folder, check=True, capture_output=True

@@ -16,6 +16,7 @@ from demur.emit.hosts import to_mcp, to_mcp_denial
 from demur.enforce.result import CheckResult
 from demur.integrations.mcp_proxy.judge import (
     LIST_MEMBERS,
+    READING_METHOD,
     ListFilter,
     Notify,
     ProxyJudge,
@@ -322,7 +323,11 @@ class ConnectionGuard:
             return _reply(identity, rpc.INVALID_REQUEST, "no such method")
         if problem := self._client_requests.open(message):
             return _reply(identity, rpc.INVALID_REQUEST, problem)
-        back = await self._check_tool_call(message) if is_call else None
+        if is_call:
+            back = await self._check_tool_call(message)
+        else:
+            is_reading = message.method == READING_METHOD
+            back = await self._check_resource(message) if is_reading else None
         # INVARIANT: a tool call that is refused never reaches the server.
         if back is None:
             return _Disposition(on=message.value)
@@ -347,6 +352,15 @@ class ConnectionGuard:
         self._notify(f"refused a call of `{name}`: {check.line}")
         request = rpc.OpenRequest(identity, TOOL_CALL_METHOD, params)
         return refusal_response(request, check, hard_as_error=self._hard_as_error)
+
+    async def _check_resource(self, message: rpc.RpcMessage) -> dict[str, Any] | None:
+        """Return the response to a refused reading of a resource, or None if it is allowed."""
+        identity = message.value["id"]
+        check = await self._judge.check_resource(message.params, identity)
+        if check.refusal is None:
+            return None
+        self._notify(f"refused to read a resource: {check.line}")
+        return to_mcp_denial(check.refusal, request_id=identity)
 
     # Messages of the server.
 

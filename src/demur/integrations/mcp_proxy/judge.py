@@ -15,10 +15,12 @@ from demur.enforce.describe import describe_call, extract_texts
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.opening import build_enforcer
 from demur.enforce.result import CheckResult
+from demur.enforce.tool_effects import find_file_accesses
 from demur.errors import DemurError, InputError
 from demur.gate.gate import Gate
 from demur.gate.guard_settings import GuardSettings
 from demur.gate.pipeline import GuardPipeline
+from demur.guards.code_execution.event import FileRequest
 from demur.guards.retrieval import RetrievedPassage
 from demur.guards.tool_call import ToolConfig
 from demur.guards.tool_manifest import MAX_NAME_LENGTH
@@ -34,6 +36,7 @@ from demur.integrations.mcp_proxy.jsonrpc import OpenRequest, find_look_alikes
 FRAMEWORK = "mcp-proxy"
 # The recorded action for offered prompts and resources.
 LISTING_ACTION = "mcp.listing"
+READING_METHOD = "resources/read"
 _WARM_UP_TEXT = "ordinary words"
 _SURFACES = (
     Surface.INPUT,
@@ -103,6 +106,14 @@ class ProxyJudge(NamedTuple):
         shown = None if known is None or self.pinned else known.tool.tool
         return await self.calls.acheck_tool_call(
             name, arguments, context, tool=shown, source=self.server
+        )
+
+    async def check_resource(self, params: Mapping[str, Any], call_id: object) -> CheckResult:
+        """Return the result for reading a resource: a `file:` address is judged as a path."""
+        accesses = tuple(find_file_accesses("read", params))
+        event = FileRequest(text="\n".join(one.path for one in accesses), accesses=accesses)
+        return await self.calls.acheck_event(
+            Surface.CODE_EXECUTION, event, self.context(call_id), action=READING_METHOD
         )
 
     async def check_result(
