@@ -23,7 +23,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind
 from demur.errors import GrantError, InputError, error_reason, one_line
 from demur.gate.clock import format_timestamp, system_clock
-from demur.gate.config import Config
+from demur.gate.config import Config, open_configured_store
 from demur.gate.grants import GrantView, list_grant_views
 from demur.grants.keys import (
     KEY_BYTES,
@@ -214,8 +214,10 @@ def _revoke_by_settings(args: Namespace, config: Config) -> list[tuple[str, str]
             help="drop --tenant",
         )
     places = []
-    if config.store:
-        with open_existing_store(config) as store:
+    # A grant can be revoked before the first decision creates the store.
+    opened = open_configured_store(config)
+    if opened is not None:
+        with opened as store:
             revocation = Revocation(
                 tenant=args.tenant or ALL_TENANTS,
                 grant_id=args.grant_id,

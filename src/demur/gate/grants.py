@@ -154,6 +154,8 @@ def list_grant_views(
             grant_id=one.grant_id, tenant=one.tenant, state="revoked", revoked_at=one.revoked_at
         )
         for one in revoked.values()
-        if one.grant_id not in known and grant_id in {None, one.grant_id}
+        if one.grant_id not in known
+        and grant_id in {None, one.grant_id}
+        and tenant in {None, one.tenant}
     )
     return [*views, *others]

@@ -445,7 +445,9 @@ def test_the_states_of_grants_are_listed() -> None:
         states = {view.grant_id: view.state for view in list_grant_views(store, "2026-11-15T12")}
         later = {view.grant_id: view.state for view in list_grant_views(store, "2027")}
         theirs = {view.grant_id for view in list_grant_views(store, "2026", tenant="globex")}
+        acme = {view.grant_id for view in list_grant_views(store, "2026", tenant="acme")}
 
     assert states == {"g1": "good", "g2": "used up", "g3": "revoked", "g4": "revoked"}
     assert later["g1"] == "expired"
-    assert theirs == {"g3"}
+    assert theirs == set()
+    assert acme == {"g4"}

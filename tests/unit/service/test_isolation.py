@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 import pytest
-from support.gates import refund
+from support.gates import grant, refund
 from support.service_app import Caller, add_key, open_service
 
 from demur.observe.metrics import Metrics
@@ -38,6 +39,9 @@ def setup() -> Iterator[TenantSetup]:
         label = {"value": "good", "note": MARK}
         path = f"/v1/decisions/{made['decision_id']}"
         assert call("POST", f"{path}/labels", label, key=acme).status_code == 201
+        signed = grant({"action": "refund", "tenant": "acme"}, grant_id=MARK)
+        with_grant = {"request": refund(500), "grants": [msgspec.to_builtins(signed)]}
+        call("POST", "/v1/decide", with_grant, key=acme)
         yield TenantSetup(call, acme, other, made["decision_id"], acme.split("_")[1])
 
 
@@ -102,6 +106,23 @@ def lists_keys(setup: TenantSetup) -> httpx.Response:
     answered = setup.asks("GET", "/v1/keys")
     assert {key["tenant"] for key in answered.json()["keys"]} == {"other"}
     return answered
+
+
+def lists_grants(setup: TenantSetup) -> httpx.Response:
+    assert setup.asks("GET", "/v1/grants?tenant=acme").status_code == 403
+    own = setup.call("GET", "/v1/grants", key=setup.acme)
+    assert [view["grant_id"] for view in own.json()["grants"]] == [MARK]
+    return setup.asks("GET", "/v1/grants")
+
+
+def revokes_grant(setup: TenantSetup) -> httpx.Response:
+    path = f"/v1/grants/{MARK}/revoke"
+    assert setup.asks("POST", f"{path}?tenant=acme", {}).status_code == 403
+    # It revokes an id of its own, and says nothing on another tenant's grant of the same id.
+    assert setup.asks("POST", path, {}).json()["tenant"] == "other"
+    own = setup.call("GET", "/v1/grants", key=setup.acme).json()["grants"]
+    assert [view["state"] for view in own] == ["good"]
+    return setup.asks("POST", "/v1/grants/another/revoke", {})
 
 
 def the_same_for_all(
@@ -171,6 +192,8 @@ CASES: dict[str, Callable[[TenantSetup], httpx.Response]] = {
     "format": the_same_for_all("POST", "/v1/format", {"code": "RCE_RISK", "detail": "x"}),
     "list codes": the_same_for_all("GET", "/v1/codes"),
     "get code": the_same_for_all("GET", "/v1/codes/RCE_RISK"),
+    "list grants": lists_grants,
+    "revoke grant": revokes_grant,
     "list keys": lists_keys,
     "make key": refused("POST", "/v1/keys", {"roles": ["read"], "tenant": "acme"}),
     "revoke key": refused("DELETE", "/v1/keys/{key_id}"),
@@ -196,7 +219,7 @@ def test_no_route_tells_one_tenant_about_another(route: ApiRoute, setup: TenantS
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.role], ids=lambda r: r.name)
 def test_no_route_answers_without_a_key_or_the_role(route: ApiRoute, setup: TenantSetup) -> None:
     path = route.path.replace("{surface}", "input").replace("{code:path}", "RCE_RISK")
-    path = path.format(decision_id=setup.decision_id, key_id=setup.key_id)
+    path = path.format(decision_id=setup.decision_id, key_id=setup.key_id, grant_id=MARK)
     body = route.example if route.method == "POST" else None
     nothing = add_key(setup.call.store, "acme", "label" if route.role != "label" else "read")
     setup.call.service.authenticator.allow_local = False
