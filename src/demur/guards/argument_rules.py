@@ -27,7 +27,7 @@ from demur.guards.network_address import (
     is_within_domains,
     parse_bare_address,
 )
-from demur.guards.sql import find_sweeps
+from demur.guards.sql import find_host_access, find_sweeps
 from demur.guards.tool_arguments import ArgumentPart, find_named, find_texts, select_parts
 from demur.model.finding import Action, Span
 
@@ -79,6 +79,7 @@ Operator = Literal[
     "eq",
     "gt",
     "gte",
+    "host_access_sql",
     "host_not_in",
     "in",
     "longer_than",
@@ -229,6 +230,18 @@ def _sweeping_sql(part: ArgumentPart, _value: Any, _trust: TrustedTargets) -> It
             yield ArgumentHit(place, span, f"is a {sweep.verb} with {sweep.why}", evidence)
 
 
+def _host_access_sql(
+    part: ArgumentPart, value: Any, _trust: TrustedTargets
+) -> Iterator[ArgumentHit]:
+    for place, text in find_texts(part):
+        for access in find_host_access(text):
+            if value is None or access.reach == value:
+                evidence = {"command": access.name, "reach": access.reach}
+                span = Span(start=access.start, end=access.end)
+                detail = f"reaches a {access.reach} on the database's machine"
+                yield ArgumentHit(place, span, detail, evidence)
+
+
 _OPERATORS: dict[str, _Operator] = {
     "contains": _text_operator(
         lambda text, value: (at, at + len(value)) if (at := text.find(value)) >= 0 else None
@@ -236,6 +249,7 @@ _OPERATORS: dict[str, _Operator] = {
     "eq": _compare_operator(_is_equal),
     "gt": _compare_operator(lambda one, other: _require_number(one) > other),
     "gte": _compare_operator(lambda one, other: _require_number(one) >= other),
+    "host_access_sql": _host_access_sql,
     "host_not_in": _address_operator(
         lambda address, value, _: not is_within_domains(address.host, tuple(value)),
         "leads to a host that is not listed",
@@ -272,6 +286,10 @@ _VALUES: dict[str, _Fits] = {
     **dict.fromkeys(("contains", "starts_with"), _TEXT),
     **dict.fromkeys(("gt", "gte", "longer_than", "lt", "lte"), _NUMBER),
     **dict.fromkeys(("in", "not_in"), _LIST),
+    "host_access_sql": (
+        lambda value: value in (None, "program", "file"),
+        "`program`, `file`, or nothing for both",
+    ),
     "host_not_in": (_is_texts, "a list of hosts"),
     "matches": (
         lambda value: _TEXT[0](value) and _compile_pattern(value) is not None,
@@ -369,6 +387,7 @@ _CODES = {
     **dict.fromkeys(
         ("host_not_in", "metadata_address", "private_address"), ReasonCode.EGRESS_DENIED
     ),
+    "host_access_sql": ReasonCode.RCE_RISK,
     "sweeping_sql": ReasonCode.UNAPPROVED_DESTRUCTION,
 }
 _PATHS = ("cwd", "dir", "directory", "file", "file_path", "filename", "folder", "path", "paths")
@@ -383,4 +402,5 @@ DEFAULT_ARGUMENT_RULES = (
     ),
     ArgumentRule(id="OUTSIDE_WORKSPACE", paths=_PLACES, operator="outside_workspace"),
     ArgumentRule(id="SWEEPING_SQL", paths=_SQL, operator="sweeping_sql", action=Action.ESCALATE),
+    ArgumentRule(id="SQL_HOST", paths=_SQL, operator="host_access_sql", action=Action.ESCALATE),
 )

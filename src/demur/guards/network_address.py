@@ -19,7 +19,10 @@ Reach = Literal["metadata", "private", "public"]
 
 # The authority ends where a path, a query or prose begins. Every part is bounded, so the time
 # is linear in the text.
-_URL = re.compile(r"(?<=[A-Za-z0-9+.\-]):[/\\]{2,4}([^\s/?#\"'<>`{}|^]{1,300})")
+_AUTHORITY = r"([^\s/?#\"'<>`{}|^]{1,300})"
+_URL = re.compile(r"(?<=[A-Za-z0-9+.\-]):[/\\]{2,4}" + _AUTHORITY)
+# Without a scheme, as in `//host/path`, the address takes that of the page or client.
+_RELATIVE = re.compile(r"(?:^|(?<=[\s\"'=(,]))(?://|\\\\)(?=[^\s/]*[.\d:])" + _AUTHORITY)
 _IPV4_PART = re.compile(r"0x[0-9a-f]{1,16}|[0-9]{1,20}", re.ASCII)
 _BARE = re.compile("\\[?[0-9A-Za-z_.:\\-%\u0080-\U0010ffff]{1,260}\\]?(?::[0-9]{1,5})?")
 _MAX_BARE = 280
@@ -53,12 +56,20 @@ class NetworkAddress(NamedTuple):
 
 def find_addresses(text: str) -> Iterator[NetworkAddress]:
     """Yield the host of each URL in `text`."""
-    if ":/" not in text and ":\\" not in text:
-        return
-    for found in _URL.finditer(text):
-        start, end = found.span(1)
-        for host, port in _split_hosts(found[1]):
-            yield NetworkAddress(host, port, start, end, _classify_reach(host))
+    if ":/" in text or ":\\" in text:
+        for found in _URL.finditer(text):
+            start, end = found.span(1)
+            for host, port in _split_hosts(found[1]):
+                yield NetworkAddress(host, port, start, end, _classify_reach(host))
+    if "//" in text or "\\\\" in text:
+        for found in _RELATIVE.finditer(text):
+            start, end = found.span(1)
+            for host, port in _split_hosts(found[1]):
+                # A comment also begins so: only an inner address counts.
+                if (reach := _classify_reach(host)) != "public" and (
+                    _parse_ip(host) or "." in host
+                ):
+                    yield NetworkAddress(host, port, start, end, reach)
 
 
 def parse_bare_address(text: str) -> NetworkAddress | None:

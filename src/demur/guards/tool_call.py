@@ -6,7 +6,8 @@ its name passes for that of a pinned tool.
 TOOL_NOT_ALLOWED: the tool, or an argument, is outside what is permitted; so are arguments that
 do not fit the schema, because the schema is the list of permitted arguments.
 CONTEXT_MISSING: an argument that the schema requires was not given.
-EGRESS_DENIED, UNAPPROVED_DESTRUCTION: an argument rule saw an inner address, or SQL that sweeps.
+EGRESS_DENIED, UNAPPROVED_DESTRUCTION, RCE_RISK: an argument rule saw an inner address, SQL that
+sweeps, or SQL that reaches a program or file on the machine of the database.
 SECRET_LEAK, EXFILTRATION_RISK: a credential stands in an argument, or is on its way out.
 CONTEXT_INJECTION: the definition speaks to the model (tool poisoning).
 
@@ -170,6 +171,7 @@ CODES = (
     ReasonCode.CONTEXT_MISSING,
     ReasonCode.EGRESS_DENIED,
     ReasonCode.EXFILTRATION_RISK,
+    ReasonCode.RCE_RISK,
     ReasonCode.SECRET_LEAK,
     ReasonCode.TOOL_NOT_ALLOWED,
     ReasonCode.UNAPPROVED_DESTRUCTION,

@@ -246,4 +246,18 @@ def test_the_default_rules_have_the_codes_of_their_operators() -> None:
         "PRIVATE_ADDRESS": "EGRESS_DENIED",
         "OUTSIDE_WORKSPACE": "TOOL_NOT_ALLOWED",
         "SWEEPING_SQL": "UNAPPROVED_DESTRUCTION",
+        "SQL_HOST": "RCE_RISK",
     }
+
+
+@pytest.mark.parametrize(("value", "want"), [(None, 2), ("program", 1), ("file", 1)])
+def test_a_rule_on_the_machine_of_the_database_may_name_what_is_reached(
+    value: str | None, want: int
+) -> None:
+    rule = ArgumentRule(id="HOST_SQL", paths=("sql",), operator="host_access_sql", value=value)
+    arguments = {"sql": "select load_file('x'); copy t to program 'id'"}
+
+    hits = list(apply_rule(rule, "t", arguments, TrustedTargets()))
+
+    assert len(hits) == want
+    assert find_value_problem("host_access_sql", "disk")

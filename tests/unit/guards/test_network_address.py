@@ -67,6 +67,26 @@ def test_a_url_leads_where_lenient_clients_go(url: str, reach: str) -> None:
     assert found[-1] == reach
 
 
+@pytest.mark.parametrize(
+    ("text", "reach"),
+    [
+        ("//169.254.169.254/x", ["metadata"]),
+        ("\\\\169.254.169.254\\x", ["metadata"]),
+        ('src="//2852039166/x"', ["metadata"]),
+        ("//metadata.google.internal/", ["metadata"]),
+        ("//10.0.0.1:80", ["private"]),
+        ("//[::1]/", ["private"]),
+        ("//user@127.0.0.1/", ["private"]),
+        ("//cdn.example.com/x.js", []),
+        ("x = 1  // see a.b", []),
+        ("//comment", []),
+        ("a//10.0.0.1", []),
+    ],
+)
+def test_an_inner_address_needs_no_scheme(text: str, reach: list[str]) -> None:
+    assert [address.reach for address in find_addresses(text)] == reach
+
+
 def test_the_span_of_an_address_marks_the_host_and_port() -> None:
     text = "\ud800 look: http://10.0.0.1:99/x"
     [address] = find_addresses(text)

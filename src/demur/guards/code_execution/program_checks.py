@@ -14,6 +14,7 @@ from demur.guards.code_execution.context import CommandCheck, CommandContext
 from demur.guards.code_execution.effects import EffectKind, find_effects
 from demur.guards.code_execution.launchers import SHELLS, find_code
 from demur.guards.code_execution.paths import PathKind, classify_path
+from demur.guards.sql import find_host_access
 from demur.guards.static.source_text import split_names, word_set
 
 _ADMINS = r"(?:sudo|wheel|admin|root|adm|docker|lxd|disk|shadow|administrators)"
@@ -285,6 +286,11 @@ _TEMPORARY = re.compile(r"(?i)drop\s+table\s+(?:if\s+exists\s+)?[\"`]?(?:tmp|tem
 
 
 def _check_database(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    for text in (*call.texts, call.stdin.text):
+        if access := next(find_host_access(text), None):
+            rule = "PROXY_EXECUTION" if access.reach == "program" else "SECRET_READ"
+            yield CommandHit(rule, access.name)
+            break
     if call.verb == "sqlite3":
         files = parse_options(call.args, frozenset({"-cmd", "-init", "-separator"})).operands[:1]
         # A file that may be deleted may be emptied.

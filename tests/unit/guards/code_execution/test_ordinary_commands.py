@@ -71,6 +71,11 @@ PAIRS = {
         ("sqlite3 :memory: 'drop table t'", "psql -c 'drop table orders'"),
         ("psql -c 'DROP TABLE IF EXISTS tmp_import'", "psql -c 'DROP TABLE IF EXISTS orders'"),
     ],
+    "a statement that stays in the database is ordinary": [
+        ("psql -c 'copy t to stdout'", "psql -c \"copy t to program 'id'\""),
+        ("mysql -e 'select file from t'", "mysql -e \"select load_file('/srv/x')\""),
+        ("psql <<< 'select 1'", "psql <<< \"select pg_read_file('x')\""),
+    ],
     "settings are not credentials": [
         ("cat ~/.aws/config", "cat ~/.aws/credentials"),
     ],
