@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from faults.conftest import Report
 
 from demur.store.opening import open_store
 from demur.store.verify import verify_chain
@@ -39,7 +40,9 @@ def finish(process: Writer) -> list[str]:
 @pytest.mark.parametrize(
     "rounds", [pytest.param(3, id="short"), pytest.param(50, id="full", marks=pytest.mark.slow)]
 )
-def test_records_acknowledged_before_a_kill_are_stored(tmp_path: Path, rounds: int) -> None:
+def test_records_acknowledged_before_a_kill_are_stored(
+    tmp_path: Path, rounds: int, report_counts: Report
+) -> None:
     path = tmp_path / "demur.db"
     acknowledged: list[str] = []
     for number in range(rounds):
@@ -52,13 +55,39 @@ def test_records_acknowledged_before_a_kill_are_stored(tmp_path: Path, rounds: i
         acknowledged += [first.split()[0], *finish(process)]
 
     with open_store(path) as store:
-        missing = [one for one in acknowledged if store.get(one) is None]
+        stored = [record.decision_id for record in store.find_records()]
         verification = verify_chain(store.backend)
 
     assert len(acknowledged) >= rounds
-    assert missing == []
     assert verification.holds, verification.breaks
-    assert verification.records >= len(acknowledged)
+    report_counts(acknowledged, stored)
+
+
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(1, id="short"), pytest.param(20, id="full", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_four_writers_killed_at_once_lose_nothing(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, rounds: int, report_counts: Report
+) -> None:
+    postgres = kind == "postgresql"
+    url = request.getfixturevalue("postgres_url") if postgres else tmp_path / "demur.db"
+    acknowledged: list[str] = []
+    for _ in range(rounds):
+        processes = [start(url) for _ in range(4)]
+        for process in processes:
+            assert process.stdout is not None
+            acknowledged.append(process.stdout.readline().split()[0])
+        for process in processes:
+            process.send_signal(signal.SIGKILL)
+        acknowledged += [one for process in processes for one in finish(process)]
+    with open_store(url) as store:
+        stored = [record.decision_id for record in store.find_records()]
+        verification = verify_chain(store.backend)
+
+    assert "ABSTAIN" not in acknowledged
+    assert verification.holds, verification.breaks
+    report_counts(acknowledged, stored)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 import gzip
 import signal
+import statistics
 import threading
 import time
 from base64 import b32encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
@@ -49,19 +50,22 @@ def meanwhile(
             thread.join(90)
 
 
-def decided(process: Process, key: str | None, times: int) -> list[float]:
-    """Return how long each decision took."""
-    took = []
+def decided(process: Process, key: str | None, times: int, others: Sequence[object]) -> int:
+    """Return how many answers `others` got during a decision, as a median.
+
+    Answers are counted instead of seconds, because a busy machine slows everyone down.
+    """
+    answers = []
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    with httpx.Client(base_url=process.url, timeout=60, headers=headers) as http:
+    with httpx.Client(base_url=process.url, timeout=300, headers=headers) as http:
         for number in range(times):
-            began = time.monotonic()
+            before = len(others)
             # A request id has the store read, and a new connection the door asked.
             request = refund(20, request_id=f"flood-{number}")
             assert http.post("/v1/decide", json={"request": request}).status_code == 200
-            took.append(time.monotonic() - began)
+            answers.append(len(others) - before)
             time.sleep(0.05)
-    return took
+    return statistics.median_high(answers)
 
 
 def long_log() -> bytes:
@@ -81,17 +85,20 @@ def test_invented_keys_at_the_login_do_not_stop_decisions(tmp_path: Path, client
     with open_store(folder / "demur.db") as store:
         key = add_key(store, "acme")
     numbers = count()
+    statuses: list[int] = []
 
     def knock(http: httpx.Client, _: int) -> None:
         made_up = b32encode(sha256(b"%d" % next(numbers)).digest()).decode().lower().rstrip("=")
         answered = http.post("/login", data={"key": f"demur_aaaaaaaa_{made_up}"})
-        assert answered.status_code in {401, 429}
+        statuses.append(answered.status_code)
 
     with started(folder) as process, meanwhile(clients, knock, process.url):
-        took = decided(process, key, 20)
-        in_time = httpx.post(f"{process.url}/login", data={"key": key}, timeout=60)
+        overtaken = decided(process, key, 20, statuses)
+        in_time = httpx.post(f"{process.url}/login", data={"key": key}, timeout=300)
 
-    assert max(took) < 5.0
+    assert set(statuses) <= {401, 429}
+    # A decision takes a few turns, and each client may be answered once in each of them.
+    assert overtaken < 25 * clients
     assert in_time.status_code == 303
 
 
@@ -106,9 +113,9 @@ def test_slow_log_scans_do_not_stop_decisions_and_time_out(tmp_path: Path) -> No
         started(folder_of(tmp_path, timeout_s=2.0)) as process,
         meanwhile(4, upload, process.url),
     ):
-        took = decided(process, None, 25)
+        overtaken = decided(process, None, 25, answered)
 
-    assert max(took) < 5.0
+    assert overtaken < 4
     assert set(answered) == {503}
 
 
@@ -116,13 +123,14 @@ def test_a_log_that_takes_long_does_not_put_off_the_end(tmp_path: Path) -> None:
     body = long_log()
     folder = folder_of(tmp_path, drain_s=0.0, grace_s=0.5, timeout_s=120.0)
 
+    answered: list[int] = []
+
     def upload(http: httpx.Client, _: int) -> None:
-        http.post("/triage", content=body, headers=UPLOAD)
+        answered.append(http.post("/triage", content=body, headers=UPLOAD).status_code)
 
     with started(folder) as process, meanwhile(3, upload, process.url):
-        began = time.monotonic()
         process.tell(signal.SIGTERM)
         assert process.wait() == 0
-        took = time.monotonic() - began
 
-    assert took < 15.0
+    # The end did not wait until a log was counted.
+    assert 200 not in answered

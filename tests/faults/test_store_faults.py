@@ -1,5 +1,6 @@
 """The disk, the lock and the clock go wrong: nothing is allowed by accident, nothing is lost."""
 
+import logging
 import resource
 import sqlite3
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from faults.conftest import Report
 from faults.writer import POLICY
 
 from demur.codes.vocabulary import Verdict
@@ -29,6 +31,39 @@ def no_file_beyond(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(1, id="short"), pytest.param(20, id="full", marks=pytest.mark.slow)]
+)
+def test_a_disk_that_fills_up_again_and_again_loses_nothing(
+    tmp_path: Path, rounds: int, report_counts: Report, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, spool = tmp_path / "demur.db", Spool(tmp_path / "spool.jsonl")
+    large = {**REQUEST, "evidence": {"text": "x" * 50_000}}
+    records = []
+    with Gate(parse_policy(POLICY), open_store(path), spool=spool) as gate:
+        assert gate.store is not None
+        for _ in range(rounds):
+            # All files together have no more room than what there is, and a little.
+            size = max(file.stat().st_size for file in tmp_path.iterdir()) + 300_000
+            with no_file_beyond(size), caplog.at_level(logging.INFO, "demur"):
+                while not records or records[-1].verdict is not Verdict.ABSTAIN:
+                    records.append(gate.decide(large))
+                records += [gate.decide(large) for _ in range(50)]
+            records.append(gate.decide(REQUEST))
+            assert records[-1].verdict is Verdict.ALLOW
+        stored = [record.decision_id for record in gate.store.find_records()]
+        assert verify_chain(gate.store.backend).holds
+
+    refused = [record for record in records if record.verdict is not Verdict.ALLOW]
+    assert {record.reason_codes for record in refused} == {("STORAGE_UNAVAILABLE",)}
+    turns = zip([Verdict.ALLOW, *(one.verdict for one in records)], records, strict=False)
+    outages = sum(record in refused and before is Verdict.ALLOW for before, record in turns)
+    # The begin and the end of each outage, and once that the spool is full, too.
+    assert outages < len(refused)
+    assert 2 * outages <= len(caplog.messages) <= 3 * outages
+    report_counts([one.decision_id for one in records if one not in refused], stored)
 
 
 def test_a_full_disk_refuses_is_spooled_and_passes_again_with_room(tmp_path: Path) -> None:
