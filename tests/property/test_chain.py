@@ -1,15 +1,23 @@
-"""Properties of the chain of decision records."""
+"""Properties of the chain of decision records and of events, and of its anchors."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.gates import KEY, RING
 from support.property_runs import examples
 from support.store_records import make_record
 
+from demur.audit.anchors import read_anchor, write_anchor
+from demur.errors import InputError
+from demur.store.events import event_hash
 from demur.store.opening import open_store
+from demur.store.rows import GENESIS, ChainHead, link_hash
 from demur.store.store import Store
 from demur.store.verify import verify_chain
 
@@ -100,17 +108,93 @@ def test_any_changed_byte_of_any_record_is_found(
 def test_letting_go_keeps_the_chain(
     puts: list[tuple[str, str, int]], sizes: list[int], kept: int
 ) -> None:
+    """INVARIANT: what was let go is named by a link of the chain."""
     with stored(puts, sizes) as store:
         before = verify_chain(store.backend).records
         heads = store.list_heads()
         moments = [record.created_at for record in store.find_records()]
         tenant = puts[0][0]
         erased = store.erase_subject(tenant, "user:ada", by="ops", reason="test")
-        retired = store.retire_records(
-            tenant, moments[min(kept, len(moments) - 1)], by="ops", reason="test"
-        )
+        time = moments[min(kept, len(moments) - 1)]
+        retired = store.retire_records(tenant, time, by="ops", reason="test")
         checked = verify_chain(store.backend, heads=heads)
+        [chain] = [one for one in checked.chains if one.tenant == tenant]
 
         assert checked.breaks == ()
         assert checked.records == before - retired
         assert checked.erased == erased - retired
+        for kind, count in (("erase", erased), ("retire", retired)):
+            assert sum(one.records or 0 for one in chain.let_go if one.kind == kind) == count
+        connection = connection_of(store)
+        connection.execute("DROP TRIGGER chain_events_are_not_deleted")
+        connection.execute("DELETE FROM chain_events")
+        assert bool(verify_chain(store.backend).breaks) == bool(erased or retired)
+
+
+KINDS = st.sampled_from(["retire", "erase", "approve", "x"])
+WHATS = st.dictionaries(TEXTS, st.none() | TEXTS | st.integers(-5, 5), max_size=3)
+
+
+@given(PUTS, SIZES, st.lists(st.tuples(KINDS, WHATS), min_size=1, max_size=4))
+@settings(max_examples=examples(25))
+def test_events_of_any_kind_are_links_and_no_decisions(
+    puts: list[tuple[str, str, int]], sizes: list[int], events: list[tuple[str, dict[str, Any]]]
+) -> None:
+    """INVARIANT: an event never counts as a decision."""
+    since = datetime(2026, 12, 31, tzinfo=UTC)
+    with stored(puts, sizes) as store:
+        tenant, counts = puts[0][0], store.count_rows()
+        before = list(store.find_records())
+        tallies = store.read_tallies(None, since, since + timedelta(days=40))
+        for kind, what in events:
+            store.backend.append_event(tenant, kind, what, by="ops", reason="test")
+        checked = verify_chain(store.backend)
+
+        assert checked.breaks == ()
+        assert (checked.records, checked.events) == (len(before), len(events))
+        assert list(store.find_records()) == before
+        assert store.count_rows() == counts
+        assert store.read_tallies(None, since, since + timedelta(days=40)) == tallies
+
+
+@given(PUTS, SIZES, st.data())
+@settings(max_examples=examples(50))
+def test_any_changed_byte_of_any_event_is_found(
+    puts: list[tuple[str, str, int]], sizes: list[int], data: st.DataObject
+) -> None:
+    with stored(puts, sizes) as store:
+        tenant = puts[0][0]
+        store.erase_subject(tenant, "user:ada", by="ops", reason="test")
+        [row] = store.backend.read_events(tenant)
+        raw = bytearray(row.event)
+        raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+        connection = connection_of(store)
+        connection.execute("DROP TRIGGER chain_events_are_not_changed")
+        connection.execute("UPDATE chain_events SET event = CAST(? AS TEXT)", (bytes(raw),))
+        [broken] = verify_chain(store.backend).breaks
+
+        assert (broken.tenant, broken.seq) == (tenant, row.seq)
+
+
+@given(TEXTS, st.integers(0, 9), TEXTS, st.binary(max_size=40))
+def test_events_and_records_have_hashes_of_their_own(
+    tenant: str, seq: int, decision_id: str, content: bytes
+) -> None:
+    """INVARIANT: no event has the hash of a record, and no record that of an event."""
+    head = ChainHead(tenant, seq, GENESIS)
+    texts = (decision_id.encode() + b"\n" + GENESIS.encode() + b"\n" + content, content)
+
+    assert link_hash(head, decision_id, content) not in {event_hash(head, text) for text in texts}
+
+
+@given(st.data())
+@settings(max_examples=examples(75))
+def test_any_changed_byte_of_an_anchor_is_found(data: st.DataObject) -> None:
+    """INVARIANT: an anchor in which any byte was changed is refused."""
+    line = write_anchor([ChainHead("acme", 3, GENESIS)], "2027-01-01T00:00:00.000Z", KEY)
+    raw = bytearray(line)
+    raw[data.draw(st.integers(0, len(raw) - 2))] ^= data.draw(st.integers(1, 255))
+
+    assert read_anchor(line, RING).signed_by == KEY.holder
+    with pytest.raises(InputError):
+        read_anchor(bytes(raw), RING)

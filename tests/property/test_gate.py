@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.fake_secrets import MADE
 from support.gates import (
     CORE,
     NOON,
@@ -24,10 +26,17 @@ from support.small_policies import REQUESTS, SMALL_POLICIES
 
 from demur.canonical import canonical_bytes
 from demur.codes.vocabulary import GrantKind, Verdict
+from demur.enforce.history import add_call, finish_call, last_open_call
 from demur.errors import DemurError, InputError
 from demur.gate.clock import IdSource
 from demur.gate.engine import internal_error_result, storage_unavailable_result
-from demur.gate.redaction import DEFAULT_PROFILE, STRICT_PROFILE, find_profile
+from demur.gate.redaction import (
+    DEFAULT_PROFILE,
+    STRICT_PROFILE,
+    find_profile,
+    find_secret_texts,
+)
+from demur.guards.tool_loop import CallHistory, RecordedCall
 from demur.memory.experience import Vector
 from demur.memory.projection import HashedProjection
 from demur.memory.recall import MemorySettings
@@ -258,6 +267,42 @@ def test_a_redacted_record_never_contains_the_removed_text(
         assert not holds(json.loads(raw), secret)
         assert secret.encode() not in raw
         assert json.dumps(secret)[1:-1].encode() not in raw
+
+
+@given(st.sampled_from(sorted(MADE)), hidden("%s"))
+@MANY
+def test_a_history_of_calls_never_contains_a_recognised_secret(kind: str, shape: Any) -> None:
+    """INVARIANT: a history of calls never contains a recognised secret."""
+    secret = MADE[kind]
+    arguments = json.loads(json.dumps(shape).replace("%s", json.dumps(f" {secret} ")[1:-1]))
+    call = RecordedCall(name="tool", arguments={"a": arguments, "b": secret}, at_s=0.0)
+    history = add_call(CallHistory(), call, granted=False)
+    found = last_open_call(history, "tool", call.arguments)
+    assert found is not None
+    history = finish_call(history, found, f"it says {secret}", failed=False)
+
+    for text in find_secret_texts({"b": secret}):
+        assert json.dumps(text)[1:-1].encode() not in msgspec.json.encode(history)
+
+
+@MANY
+@given(leaking())
+def test_a_removed_text_cannot_be_guessed_from_a_digest(
+    asked: tuple[str, dict[str, Any], list[Finding], dict[str, Any]],
+) -> None:
+    """INVARIANT: no digest that is stored covers a removed text without a salt."""
+    _, request, findings, signals = asked
+    digests = []
+    for seed in ("one", "other"):
+        with opened(entropy=entropy_of(seed)) as gate:
+            record = gate.decide(request, findings=findings, signals=signals)
+        personal = record.personal
+        assert personal is not None
+        # It covers only what is stored.
+        assert personal.inputs_digest
+        digests.append({personal.fingerprint, personal.scope.get("request")} - {None})
+
+    assert digests[0].isdisjoint(digests[1])
 
 
 # Determinism

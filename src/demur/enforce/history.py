@@ -1,4 +1,4 @@
-"""Keep the tool calls of each run, so that the guard against tool loops can read them."""
+"""Keep the tool calls of each run, without secrets, for the guard against tool loops."""
 
 import os
 import sys
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from demur.gate.redaction import blot_secrets
 from demur.guards.tool_loop import CallHistory, RecordedCall
 
 if sys.platform != "win32":
@@ -53,8 +54,9 @@ class LocalCallHistories:
 
 def last_open_call(history: CallHistory, name: str, arguments: Any = None) -> RecordedCall | None:
     """Return the last call of that name (and arguments, if given) without a result."""
-    call = None if arguments is None else RecordedCall(name=name, arguments=arguments)
-    exact = None if call is None else call.exact_arguments
+    exact = None
+    if arguments is not None:
+        exact = RecordedCall(name=name, arguments=blot_secrets(arguments)).exact_arguments
     opened = (one for one in reversed(history.calls) if one.result is None and not one.failed)
     same = (one for one in opened if one.name == name)
     return next((one for one in same if exact in {None, one.exact_arguments}), None)
@@ -64,7 +66,7 @@ def finish_call(
     history: CallHistory, call: RecordedCall, result: Any, *, failed: bool
 ) -> CallHistory:
     """Return the history with the result of one of its calls."""
-    finished = replace(call, result=result, failed=failed)
+    finished = replace(call, result=blot_secrets(result), failed=failed)
     return replace(history, calls=tuple(finished if one is call else one for one in history.calls))
 
 
@@ -104,6 +106,8 @@ def add_call(history: CallHistory, call: RecordedCall, *, granted: bool) -> Call
 
     If the call is `granted` now, its refused tries make no loop.
     """
+    # INVARIANT: a history of calls never contains a recognised secret.
+    call = replace(call, arguments=blot_secrets(call.arguments))
     recent = drop_old_calls(history, call.at_s or 0.0)
     return (drop_refused_tries(recent, call) if granted else recent).add(call)
 

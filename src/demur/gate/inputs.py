@@ -178,7 +178,6 @@ def prepare_request(
         InputTypeError: A part has the wrong type.
     """
     checked = read_request(request)
-    redacted = redact_request(checked.facts, profile)
     inputs = _NO_INPUTS
     if findings != () or grants != () or accepted != () or signals or guard_signals:
         inputs = Inputs(
@@ -189,12 +188,22 @@ def prepare_request(
         )
         for finding in inputs.findings:
             registry[finding.code]
-        if inputs.signals and redacted.texts:
-            changed = _changed_signals(inputs.signals, redacted.texts)
-            redacted = redacted._replace(removed=tuple(sorted({*redacted.removed, *changed})))
+    beside = None if inputs is _NO_INPUTS else _searched_inputs(inputs)
+    redacted = redact_request(checked.facts, profile, beside)
+    if beside is not None and redacted.texts:
+        changed = {*redacted.removed, *_changed_signals(inputs.signals, redacted.texts)}
+        if scrub_texts(inputs.accepted, redacted.texts) != list(inputs.accepted):
+            changed.add("accepted")
+        redacted = redacted._replace(removed=tuple(sorted(changed)))
     name = _resolve_tenant(checked, tenant)
     bound = None if subjects is None else frozenset(subjects)
     return PreparedRequest(checked, name, inputs, redacted, _FIRST_ATTEMPT, now, subjects=bound)
+
+
+def _searched_inputs(inputs: Inputs) -> Any:
+    """Return what is searched for secrets beside the request."""
+    quoted = [(finding.detail, finding.evidence) for finding in inputs.findings]
+    return (quoted, inputs.accepted, inputs.signals)
 
 
 def check_policy_pin(prepared: PreparedRequest, policy: Policy) -> None:
@@ -208,8 +217,11 @@ def check_policy_pin(prepared: PreparedRequest, policy: Policy) -> None:
             raise InputError(f"this gate uses `{actual}`, not `{pinned}`", where=f"policy.{field}")
 
 
-def grant_scope(prepared: PreparedRequest) -> Mapping[str, str]:
-    """Return the scope that a grant must cover: action, tenant, target and request digest."""
+def grant_scope(prepared: PreparedRequest, salt: str = "") -> Mapping[str, str]:
+    """Return the scope that a grant must cover: action, tenant, target and request digest.
+
+    `salt` is that of the record. It enters the digest if redaction removed something.
+    """
     if prepared.scope is not None:
         return prepared.scope
     facts = prepared.request.facts
@@ -222,8 +234,29 @@ def grant_scope(prepared: PreparedRequest) -> Mapping[str, str]:
         **{key: name for key in _TARGET_KEYS if isinstance(name := target.get(key), str) and name},
         "action": prepared.request.action.type,
         "tenant": prepared.tenant,
-        "request": digest_of_bytes(raw),
+        "request": _bound_digest(prepared, raw, salt),
     }
+
+
+_SALTED = "salted-sha256:"
+
+
+def _bound_digest(prepared: PreparedRequest, raw: bytes, salt: str) -> str:
+    """Return the digest of the request before redaction, to which grants are bound."""
+    if not prepared.redacted.removed:
+        return digest_of_bytes(raw)
+    # INVARIANT: no digest that is stored covers a removed text without a salt.
+    for grant in prepared.grants:
+        bound = grant.scope.get("request", "")
+        if bound.startswith(_SALTED):
+            own_salt = bound.removeprefix(_SALTED).partition(":")[0]
+            if bound == _salted_digest(raw, own_salt):
+                return bound
+    return _salted_digest(raw, salt)
+
+
+def _salted_digest(raw: bytes, salt: str) -> str:
+    return f"{_SALTED}{salt}:{sha256(salt.encode() + raw).hexdigest()}"
 
 
 def _resolve_tenant(request: Request, tenant: str | None) -> str:

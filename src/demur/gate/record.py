@@ -26,6 +26,8 @@ from demur.model.record import (
     Amount,
     DecisionRecord,
     Determinism,
+    Explanation,
+    InvalidField,
     MatchedRule,
     Personal,
     PolicyRef,
@@ -39,6 +41,7 @@ _MAX_CACHED = 4096
 Basis = Literal["request", "resolution", "runtime"]
 # The one derived fact; its number may have no canonical form.
 _DERIVED = "amount_usd"
+_QUOTING_FIELDS = ("explanation", "invalid", "reason", "what_can_be_done_now", "how_to_proceed")
 
 
 class Recorder:
@@ -88,7 +91,7 @@ class Recorder:
         if recall is not None:
             kept = {"memory_digest": recall.digest, "memory_settings": self._memory}
             determinism = replace(determinism, **kept)
-        return DecisionRecord(
+        record = DecisionRecord(
             decision_id=decision_id,
             created_at=format_timestamp(prepared.now),
             tenant=prepared.tenant,
@@ -133,6 +136,8 @@ class Recorder:
             else self._untouched,
             sealed=sealed,
         )
+        texts = prepared.redacted.texts
+        return _scrub_words(record, texts) if texts else record
 
     def _seal_inputs(
         self, prepared: PreparedRequest, result: EngineResult, salt: str, recall: Recall | None
@@ -146,7 +151,7 @@ class Recorder:
             request=redacted.request,
             requester=prepared.request.requester,
             # Grants apply only to a request that is refused or was.
-            scope=grant_scope(prepared) if refuses or inputs.grants else {},
+            scope=grant_scope(prepared, salt) if refuses or inputs.grants else {},
             facts=_recordable_facts(result.facts, prepared),
             findings=inputs.findings,
             grants=inputs.grants,
@@ -160,6 +165,16 @@ class Recorder:
             # The fast encoder writes all of these parts canonically.
             return fast_encode(personal)
         return canonical_bytes(msgspec.to_builtins(personal))
+
+
+def _scrub_words(record: DecisionRecord, texts: frozenset[str]) -> DecisionRecord:
+    """Return the record without removed texts in the words that may quote the request."""
+    words = {name: msgspec.to_builtins(getattr(record, name)) for name in _QUOTING_FIELDS}
+    types = {"explanation": Explanation, "invalid": tuple[InvalidField, ...]}
+    clean = scrub_texts(words, texts)
+    return replace(
+        record, **{name: msgspec.convert(clean[name], types.get(name, Any)) for name in words}
+    )
 
 
 def _recordable_facts(facts: Mapping[str, Any], prepared: PreparedRequest) -> Mapping[str, Any]:

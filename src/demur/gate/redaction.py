@@ -1,15 +1,20 @@
 """Redaction: remove secrets from a request before anything is stored.
 
-The operator chooses the profile; a request cannot. Removed parts are named by path, so a replay
-knows what is missing. A removed text is also replaced wherever else it occurs, except in the fields
-that identify the request, so that no caller can hide who asked for what.
+A secret stands under a key that names one, or is a credential that the guards recognise. The
+operator chooses the profile; a request cannot. Removed parts are named by path, so a replay knows
+what is missing. A removed text is also replaced wherever else it occurs, except in the fields that
+identify the request, so that no caller can hide who asked for what.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
+from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
+from demur.guards.secret_values import ASSIGNED_SECRETS
+from demur.guards.text_search import make_ascii_view, search_view
 from demur.model.request import REQUEST_KEYS, Action, PolicyPin, Subject, Tenant
 from demur.source.item import did_you_mean
 
@@ -46,6 +51,74 @@ def is_secret_name(key: str) -> bool:
 
 
 REMOVED = "[removed]"
+
+# The searches of SECRET_LEAK, without the words that merely look random.
+_SECRETS = (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
+_SEARCHES = tuple(search.search_ascii for search in _SECRETS if search.search_ascii)
+# A shorter text is no credential, unless something in it says so.
+_MIN_CREDENTIAL_LENGTH = 16
+_MIN_ASSIGNED_LENGTH = 8
+_ASSIGNS = re.compile(r"[=:]")
+_SEPARATOR = "\n\x1f\n"
+
+
+def find_secret_texts(value: Any) -> frozenset[str]:
+    """Return the credentials in the texts of a JSON value, as SECRET_LEAK finds them."""
+    text = _SEPARATOR.join(_searched_texts(value, ""))
+    if not text:
+        return frozenset()
+    view = make_ascii_view(text)
+    matches = [
+        text[match.start : match.end]
+        for search in _SEARCHES
+        for match in search_view(view, search, text, 0, final=True).matches
+    ]
+    parts = (part for match in matches for part in match.split(_SEPARATOR))
+    return frozenset(part for part in parts if len(part) >= _MIN_SCRUBBED_LENGTH)
+
+
+def _searched_texts(value: Any, name: str) -> Iterator[str]:
+    """Yield the texts that may hold a credential; a name that marks one leads its value."""
+    if isinstance(value, str):
+        size = len(value)
+        if size >= _MIN_ASSIGNED_LENGTH and " " not in value and _marks_secret(name):
+            yield f"{name}={value}"
+        elif size >= _MIN_CREDENTIAL_LENGTH or (
+            size >= _MIN_ASSIGNED_LENGTH and _ASSIGNS.search(value)
+        ):
+            yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if len(key) >= _MIN_CREDENTIAL_LENGTH:
+                yield key
+            yield from _searched_texts(item, key)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _searched_texts(item, name)
+
+
+@lru_cache(4096)
+def _marks_secret(name: str) -> bool:
+    """Return whether a random value under this name is a credential."""
+    text = f"{name}={_RANDOM_VALUE}"
+    return bool(name) and bool(ASSIGNED_SECRETS.search(text, 0, True).matches)
+
+
+_RANDOM_VALUE = "Zq7-Rk2Wm9-Xv4Tp8"
+
+
+def blot_secrets(value: Any) -> Any:
+    """Return a JSON value without secrets: the same object if there are none."""
+    whole = {"value": value}
+    texts, removal = find_secret_texts(value), _SecretRemover(DEFAULT_PROFILE, keeps_names=True)
+    if not texts and not _has_secrets(whole):
+        return value
+    try:
+        kept = removal.remove_from(whole, "", "")["value"]
+    except _TooManyRemovalsError:
+        return REMOVED
+    return scrub_texts(kept, texts | removal.texts)
+
 
 _CONTAINERS = (dict, list)
 # Shorter texts occur elsewhere by chance, so they are not searched for.
@@ -153,21 +226,28 @@ def find_profile(name: str, paths: Iterable[str] = ()) -> RedactionProfile:
     return profile._replace(paths=(*profile.paths, *extra)) if extra else profile
 
 
-def redact_request(request: Mapping[str, Any], profile: RedactionProfile) -> RedactedRequest:
-    """Return the redacted request; the same object if there is nothing to remove."""
-    if not profile.paths and (not profile.secret_keys or not _has_secrets(request)):
+def redact_request(
+    request: Mapping[str, Any], profile: RedactionProfile, beside: Any = None
+) -> RedactedRequest:
+    """Return the redacted request; the same object if there is nothing to remove.
+
+    `beside` is what came with the request: secrets in it are removed as well.
+    """
+    found = find_secret_texts((request, beside)) if profile.secret_keys else frozenset()
+    has_names = profile.secret_keys and _has_secrets(request)
+    if not profile.paths and not has_names and not found:
         return RedactedRequest(request, details=not profile.details)
     removal = _SecretRemover(profile)
     try:
         kept = removal.remove_from(request, "", "")
     except _TooManyRemovalsError:
         return _keep_identity(request)
-    if not removal.removed:
-        return RedactedRequest(request, details=not profile.details)
-    if len(removal.texts) > _MAX_SCRUBBED:
-        return _keep_identity(request)
     # INVARIANT: a redacted record never contains the removed text.
-    texts = frozenset(removal.texts)
+    texts = found | removal.texts
+    if not texts and not removal.removed:
+        return RedactedRequest(request, details=not profile.details)
+    if len(texts) > _MAX_SCRUBBED:
+        return _keep_identity(request)
     scrubbing = _TextScrubber(texts)
     kept = scrubbing.scrub_mapping(kept, "")
     removed = (*removal.removed, *scrubbing.changed)
@@ -238,8 +318,9 @@ class _TooManyRemovalsError(Exception):
 class _SecretRemover:
     """Removes secrets and paths. `plain` is a path without places in lists."""
 
-    def __init__(self, profile: RedactionProfile) -> None:
+    def __init__(self, profile: RedactionProfile, *, keeps_names: bool = False) -> None:
         self._profile = profile
+        self._keeps_names = keeps_names
         self._paths = frozenset(profile.paths)
         self.removed: list[str] = []
         self.texts: set[str] = set()
@@ -252,6 +333,8 @@ class _SecretRemover:
             secret = self._profile.secret_keys and is_secret_name(key)
             if secret or place in self._paths or name in self._paths:
                 self._remove_value(place, item)
+                if self._keeps_names:
+                    kept[key] = REMOVED
             else:
                 kept[key] = self._visit_value(item, place, name)
         return kept

@@ -166,6 +166,7 @@ class RetentionSql(ABC):
             kind=kind, tenant=head.tenant, created_at=now, by=by, reason=reason, what=what
         )
         row = link_event(head, event)
+        # INVARIANT: an event never counts as a decision.
         execute(_INSERT_EVENT, {**row._asdict(), "event": row.event.decode()})
         execute(_SET_HEAD, row.head._asdict())
         return row

@@ -1,16 +1,21 @@
 """Histories of runs: kept apart, bounded, and completed by what came of calls."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from support.fake_secrets import github_token
 
 from demur.enforce.history import (
     CallHistories,
     EncodedHistories,
+    FileHistories,
     LocalCallHistories,
     TenantHistories,
+    add_call,
     drop_old_calls,
     finish_call,
+    finish_last_call,
     last_open_call,
     make_run_key,
     start_new_round,
@@ -104,3 +109,20 @@ def test_a_change_that_fails_loses_nothing() -> None:
         histories.update("a", broken)
 
     assert len(added(histories, "a", call()).calls) == 2
+
+
+def test_no_credential_is_written_to_the_file_of_a_run(tmp_path: Path) -> None:
+    token, histories = github_token(), FileHistories(tmp_path)
+    arguments = {"command": f"curl -H 'X: {token}' example.org", "password": "hunter22"}
+    made = RecordedCall(name="Bash", arguments=arguments, at_s=1.0)
+    for _ in range(2):
+        histories.update("r", lambda history: add_call(history, made, granted=False))
+        finish_last_call(histories, "r", "Bash", arguments, f"the answer names {token}")
+
+    [path] = tmp_path.glob("*.json")
+    text = path.read_text(encoding="utf-8")
+    assert token not in text
+    assert "hunter22" not in text
+    history = histories.update("r", lambda history: history)
+    assert [one.result is not None for one in history.calls] == [True, True]
+    assert len({one.exact_arguments for one in history.calls}) == 1

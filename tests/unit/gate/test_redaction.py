@@ -2,18 +2,26 @@ import json
 from typing import Any
 
 import pytest
-from support.gates import opened, refund, rows
+from support.fake_secrets import MADE, github_token
+from support.gates import finding, grant, opened, refund, rows, stored
 
+from demur.audit.diff import Unreplayable
+from demur.audit.replay import replay_pack
+from demur.audit.report import export_pack
+from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
 from demur.gate import redaction
 from demur.gate.redaction import (
     DEFAULT_PROFILE,
     NO_REDACTION,
     PROFILES,
+    REMOVED,
     STRICT_PROFILE,
     RedactionProfile,
+    blot_secrets,
     check_profile,
     find_profile,
+    find_secret_texts,
     is_secret_name,
     redact_request,
     scrub_texts,
@@ -388,3 +396,95 @@ def test_the_cache_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         False,
     ]
     assert known == {"a": False, "token": True}
+
+
+# Credentials that the guards recognise
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_recognised_credential_is_not_stored(kind: str) -> None:
+    request = refund(evidence={"ticket_id": "T-1", "note": f"please use {MADE[kind]} for it"})
+    secrets = find_secret_texts(request)
+    text = kept(request)
+
+    assert secrets
+    assert all(json.dumps(secret)[1:-1] not in text for secret in secrets)
+    assert REMOVED in text
+    assert '"removed": ["evidence.note"]' in text
+
+
+def test_a_recognised_credential_is_blotted_wherever_it_comes_in() -> None:
+    token = github_token()
+    request = refund(400, evidence={"ticket_id": "T-1", "command": ["curl", f"-Hauth:{token}"]})
+    seen = [finding("SECRET_LEAK", detail=f"saw {token}", evidence={"quote": [token]})]
+    with opened() as gate:
+        record = gate.decide(
+            request, findings=seen, accepted=[f"use {token}"], signals={"note": token}
+        )
+        beside = gate.decide(refund(), findings=seen)
+
+    for one in (record, beside):
+        assert one.sealed is not None
+        assert token.encode() not in one.sealed + one.open_bytes()
+    assert record.redaction is not None
+    assert record.redaction.removed == ("accepted", "evidence.command.1", "signals.note")
+
+
+def test_redaction_that_is_off_stores_all() -> None:
+    token = github_token()
+
+    assert token in kept(refund(evidence={"note": token}), NO_REDACTION)
+
+
+def test_a_comparison_with_a_blotted_field_is_not_replayable() -> None:
+    token = github_token()
+    with opened() as gate:
+        same = gate.decide(refund(evidence={"ticket_id": "T-1", "note": token}))
+        compared = gate.decide(refund(evidence={"ticket_id": token}))
+        packs = [export_pack(stored(gate), one) for one in (same, compared)]
+
+    assert replay_pack(packs[0]).same
+    with pytest.raises(Unreplayable, match="nothing is guessed") as caught:
+        replay_pack(packs[1])
+    assert caught.value.where == "evidence.ticket_id"
+
+
+def test_no_digest_lets_a_removed_text_be_guessed() -> None:
+    request = refund(400, evidence={"ticket_id": "T-1", "pin": "4711"})
+    with opened() as gate:
+        first = gate.decide(request)
+        second = gate.decide(request)
+        lifted = gate.decide(request, grants=[grant(first["scope"])])
+        other = gate.decide(
+            refund(400, evidence={"ticket_id": "T-1", "pin": "4712"}),
+            grants=[grant(first["scope"])],
+        )
+        plain = gate.decide(refund(400))
+
+    assert first["scope"]["request"].startswith("salted-sha256:")
+    assert first["scope"]["request"] != second["scope"]["request"]
+    assert plain["scope"]["request"].startswith("sha256:")
+    assert lifted.verdict is Verdict.ALLOW
+    assert lifted["scope"] == first["scope"]
+    assert other.verdict is Verdict.ESCALATE
+
+
+def test_values_of_any_form_are_blotted() -> None:
+    token = github_token()
+    value = {
+        "password": ["hunter22"],
+        "list": [{"apiKey": 5}, f"a {token} b", 7],
+        "same": "hunter22",
+    }
+
+    assert blot_secrets(value) == {
+        "password": REMOVED,
+        "list": [{"apiKey": REMOVED}, f"a {REMOVED} b", 7],
+        "same": REMOVED,
+    }
+    assert blot_secrets(token) == REMOVED
+    assert blot_secrets(["db_password=Xk29fLqPz81mW", 1]) == [f"db_password={REMOVED}", 1]
+    assert blot_secrets({"connection_string": "Xk29fLqPz81mWq4T"})["connection_string"] == REMOVED
+    harmless = {"command": "git status", "order": "ord_1234567890abcdef", "token_count": 7}
+    assert blot_secrets(harmless) is harmless
+    assert blot_secrets(None) is None
