@@ -179,7 +179,7 @@ def _key_row(key: ApiKey, now: str) -> tuple[str, ...]:
     elif key.expires_at is not None:
         state = f"{'expired' if key.expires_at <= now else 'until'} {key.expires_at[:10]}"
     else:
-        state = "good"
+        state = "never expires"
     return (key.key_id, one_line(key.tenant or "(all)"), key.roles, state, one_line(key.note))
 
 
@@ -199,7 +199,7 @@ def configure_keys_create(add: Arguments) -> None:
         "--subject SUBJECT ...",
         "bind the key to a subject like `agent:billing`, so that grants to it count; `*` is any",
     )
-    add("--expires PERIOD", "validity, like 90d")
+    add("--expires PERIOD", "validity, like 30d, or never; default: `key_days` of the settings")
     add("--note TEXT", "a note on the key", default="")
     add("--json", "one JSON object")
     add_config_option(add)
@@ -212,7 +212,9 @@ def run_keys_create(args: Namespace) -> int:
             "--tenant must not be empty", help="--all-tenants creates a key for every tenant"
         )
     config = load_settings(args)
-    lifetime = None if args.expires is None else parse_period(args.expires)
+    lifetime: timedelta | None = timedelta(days=read_settings(config.service).key_days)
+    if args.expires is not None:
+        lifetime = None if args.expires == "never" else parse_period(args.expires)
     created = make_key(
         args.tenant or "",
         args.role,

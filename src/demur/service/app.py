@@ -44,6 +44,7 @@ from demur.service.calls import (
     stream_body,
     with_security,
 )
+from demur.service.cookies import SESSION_COOKIE, CallOrigin, read_cookie, read_origin
 from demur.service.problem import (
     ProblemError,
     forbidden,
@@ -58,6 +59,7 @@ from demur.store.backend import StorageError
 _log = logging.getLogger("demur.service")
 _API_PREFIX = "/v1/"
 _NO_SLOT = nullcontext()
+_NO_ORIGIN = CallOrigin()
 
 
 class Endpoint:
@@ -107,11 +109,14 @@ class Endpoint:
         host, method = headers.get("host", ""), scope["method"]
         check_host(host, self._names)
         check_origin(method, headers.get("sec-fetch-site", ""), headers.get("origin", ""), host)
-        caller = await self._identify_caller(scope, headers)
+        origin = self._origin_of(scope, headers)
+        caller = await self._identify_caller(scope, headers, origin)
         await self._check_access(caller)
         query = read_query(scope["query_string"], self._parameters)
         path = scope.get("path_params", {})
-        call = ApiCall(self._service, caller, path, query, b"", headers, receive=receive)
+        call = ApiCall(
+            self._service, caller, path, query, b"", headers, receive=receive, origin=origin
+        )
         if method in {"GET", "HEAD"}:
             return await self._run_handler(call)
         if self.route.stream:
@@ -164,8 +169,24 @@ class Endpoint:
         finally:
             self._service.budgets.charge(call.caller.name, size=size, cpu_s=run.cpu_s)
 
-    async def _identify_caller(self, scope: Scope, headers: Mapping[str, str]) -> Principal:
+    def _origin_of(self, scope: Scope, headers: Mapping[str, str]) -> CallOrigin:
+        """Return the origin of a call, which matters only to pages and cookies."""
+        if self._parameters is not None and "cookie" not in headers:
+            return _NO_ORIGIN
+        behind_tls = self._service.settings.behind_tls
+        return read_origin(scope, headers, self._service.proxies, behind_tls=behind_tls)
+
+    async def _identify_caller(
+        self, scope: Scope, headers: Mapping[str, str], origin: CallOrigin
+    ) -> Principal:
         token, door = read_token(headers), self._service.authenticator
+        if token is None and "cookie" in headers:
+            session = read_cookie(headers, SESSION_COOKIE, is_secure=origin.is_secure)
+            caller = door.cached_session(session)
+            if caller is None and self.route.role is not None:
+                caller = await door.find_session(session)
+            if caller is not None:
+                return caller
         # Calls that a proxy forwarded do not count as local.
         is_local = (
             token is None

@@ -9,6 +9,7 @@ flood of queries: every caller whose key is not cached waits for the same next r
 
 import asyncio
 import hashlib
+import logging
 import re
 import time
 from base64 import b32encode
@@ -26,10 +27,11 @@ from demur.errors import InputError
 from demur.gate.clock import Clock, Entropy, format_timestamp, system_clock, system_entropy
 from demur.model.request import MAX_NAME_LENGTH, Subject
 from demur.service.problem import ProblemError, forbidden
-from demur.store.rows import ApiKey
+from demur.store.rows import KEY_EXPIRY_NOTICE, ApiKey, LoginSession
 from demur.store.store import Store
 
 T = TypeVar("T")
+_log = logging.getLogger("demur.service")
 # Read the keys five times a second at most.
 KEY_READ_PAUSE_S = 0.2
 
@@ -84,6 +86,10 @@ class KeyCache(Generic[T]):
         """Stop reading keys."""
         self._thread.shutdown(cancel_futures=True)
 
+    def expire(self) -> None:
+        """Have the next caller read the keys again."""
+        self._read_at = None
+
     def _is_current(self) -> bool:
         read_at = self._read_at
         return read_at is not None and self._monotonic() < read_at + self._memory_s
@@ -129,6 +135,9 @@ _MAX_NOTE_LENGTH = 200
 # Binds a key to every subject.
 ANY_SUBJECT = "*"
 _TOKEN_PATTERN = re.compile(r"demur_[a-z2-7]{8}_[a-z2-7]{52}", re.ASCII)
+# No key has this form, so that neither passes for the other.
+_SESSION_PREFIX = "session_"
+_SESSION_PATTERN = re.compile(r"session_[a-z2-7]{52}", re.ASCII)
 
 
 class Role(StrEnum):
@@ -256,7 +265,7 @@ def _check_text(name: str, text: str, max_length: int) -> None:
 
 
 class _CachedKey(NamedTuple):
-    """A cached key: its caller, None if it was revoked, and when it expires."""
+    """A cached key or session: its caller, None if it was revoked, and when it expires."""
 
     caller: Principal | None
     expires_at: str | None
@@ -277,8 +286,12 @@ class Authenticator:
         allow_local: bool,
         memory_s: float = 2.0,
         clock: Clock = system_clock,
+        entropy: Entropy = system_entropy,
     ) -> None:
         self._store = store
+        self._entropy = entropy
+        # Keys whose expiry was logged.
+        self._warned: set[str] = set()
         self.allow_local = allow_local
         self._clock = clock
         self._cache = KeyCache(self._load_keys, memory_s=memory_s)
@@ -291,6 +304,8 @@ class Authenticator:
         if token is None:
             is_open = is_local and self.allow_local and self._cache.is_cached_empty()
             return LOCAL if is_open else None
+        if token.startswith(_SESSION_PREFIX):
+            return None
         return self._valid_principal(self._cache.get_cached(digest_of(token)))
 
     async def authenticate(self, token: str | None, *, is_local: bool = True) -> Principal:
@@ -314,13 +329,71 @@ class Authenticator:
             raise _unauthorized_error("this key is unknown, expired or revoked")
         return caller
 
+    def open_session(self, key_id: str, lifetime: timedelta) -> str:
+        """Store a login with a key, and return its secret for the cookie. May wait for the store.
+
+        Raises:
+            StorageError: It could not be stored.
+        """
+        # INVARIANT: a session never lets in longer than its key does.
+        assert self._store is not None
+        secret = f"{_SESSION_PREFIX}{_encode_base32(self._entropy(_SECRET_BYTES))}"
+        now = self._clock()
+        session = LoginSession(
+            digest=digest_of(secret),
+            key_id=key_id,
+            created_at=format_timestamp(now),
+            expires_at=format_timestamp(now + lifetime),
+        )
+        self._store.add_session(session)
+        return secret
+
+    def close_session(self, secret: str) -> None:
+        """End a login, here at once and in other processes within `memory_s`.
+
+        Raises:
+            StorageError: It could not be deleted.
+        """
+        if self._store is not None:
+            self._store.delete_session(digest_of(secret))
+            self._cache.expire()
+
+    def cached_session(self, secret: str) -> Principal | None:
+        """Return the caller of a session if the cache knows it."""
+        if not _SESSION_PATTERN.fullmatch(secret):
+            return None
+        return self._valid_principal(self._cache.get_cached(digest_of(secret)))
+
+    async def find_session(self, secret: str) -> Principal | None:
+        """Return the caller of a session, or None. May wait for the store.
+
+        Raises:
+            StorageError: The store cannot be read.
+        """
+        if not _SESSION_PATTERN.fullmatch(secret):
+            return None
+        return self._valid_principal(await self._cache.look_up(digest_of(secret)))
+
     def close(self) -> None:
         """Stop reading keys from the store."""
         self._cache.close()
 
     def _load_keys(self) -> dict[str, _CachedKey]:
+        if self._store is None:
+            return {}
+        cached = self._list_keys(self._store.list_keys())
+        by_id = {entry.caller.name: entry for entry in cached.values() if entry.caller is not None}
+        for session in self._store.list_sessions():
+            entry = by_id.get(session.key_id)
+            if entry is not None and entry.caller is not None:
+                ends = min(filter(None, (session.expires_at, entry.expires_at)))
+                cached[session.digest] = _CachedKey(_limit_roles(entry.caller), ends)
+        return cached
+
+    def _list_keys(self, keys: Iterable[ApiKey]) -> dict[str, _CachedKey]:
         cached = {}
-        for key in () if self._store is None else self._store.list_keys():
+        soon = format_timestamp(self._clock() + KEY_EXPIRY_NOTICE)
+        for key in keys:
             # Ignore roles that a newer version of demur may have stored.
             roles = frozenset(role for role in Role if role in key.roles.split())
             subjects = frozenset(key.subjects.splitlines())
@@ -328,7 +401,15 @@ class Authenticator:
             caller = Principal(key.key_id, key.tenant or None, roles, bound)
             # Revoked keys stay in the cache: once a key was created, calls without one are refused.
             cached[key.digest] = _CachedKey(None if key.revoked_at else caller, key.expires_at)
+            self._warn_of_expiry(key, soon)
         return cached
+
+    def _warn_of_expiry(self, key: ApiKey, soon: str) -> None:
+        expires_at = key.expires_at
+        if key.revoked_at or expires_at is None or expires_at > soon or key.key_id in self._warned:
+            return
+        self._warned.add(key.key_id)
+        _log.warning("API key %s (%s) expires at %s", key.key_id, key.tenant or "all", expires_at)
 
     def _valid_principal(self, entry: _CachedKey | None) -> Principal | None:
         if entry is None:
@@ -336,6 +417,12 @@ class Authenticator:
         expires_at = entry.expires_at
         expired = expires_at is not None and expires_at <= format_timestamp(self._clock())
         return None if expired else entry.caller
+
+
+def _limit_roles(caller: Principal) -> Principal:
+    """Return the caller in the dashboard, which only reads and labels."""
+    roles = frozenset(role for role in (Role.READ, Role.LABEL) if caller.has_role(role))
+    return caller._replace(roles=roles)
 
 
 def _unauthorized_error(problem: str) -> ProblemError:

@@ -14,13 +14,14 @@ from collections.abc import (
 from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.types import Receive
 
 from demur.listener import is_ip_address, is_loopback
 from demur.service.authentication import Principal, Role
+from demur.service.cookies import CallOrigin
 from demur.service.problem import ProblemError, forbidden, invalid_call, replace_surrogates
 from demur.source.item import did_you_mean
 from demur.source.mismatch import describe_mismatch
@@ -56,6 +57,7 @@ class ApiCall(NamedTuple):
     """One call: its caller, path, query, body and headers; a stream reads `parts` of the body.
 
     `receive` tells when the caller hangs up. `in_lane` says that heavy work runs elsewhere.
+    `origin` is known for pages, and for calls with a cookie.
     """
 
     service: "Service"
@@ -67,6 +69,7 @@ class ApiCall(NamedTuple):
     parts: AsyncIterator[bytes] | None = None
     receive: Receive | None = None
     in_lane: bool = False
+    origin: CallOrigin = CallOrigin()
 
     def decode_body(self, kind: type[T]) -> T:
         """Return the body, decoded as a type.
@@ -432,7 +435,6 @@ def read_query(raw: bytes, parameters: Sequence[QueryField] | None = None) -> di
     return read
 
 
-COOKIE = "demur_key"
 # Pages load everything from the service itself, and only templates write into them.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -455,7 +457,8 @@ _SINGLE_HEADERS = frozenset(
     {"authorization", "content-length", "content-type", "cookie", "host", "origin"}
     | {"sec-fetch-site", "transfer-encoding"}
 )
-_FORWARDED_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_X_FORWARDED_HEADERS = ("x-forwarded-for", "x-forwarded-host", "x-forwarded-proto")
+_FORWARDED_HEADERS = ("forwarded", "via", "x-real-ip", *_X_FORWARDED_HEADERS)
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -474,20 +477,9 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def read_token(headers: Mapping[str, str]) -> str | None:
-    """Return the key of a call: a bearer token, or the cookie of the dashboard."""
+    """Return the key that a call sends as a bearer token."""
     kind, _, token = headers.get("authorization", "").partition(" ")
-    if kind.lower() == "bearer" and token.strip():
-        return token.strip()
-    return read_cookie(headers, COOKIE) or None
-
-
-def read_cookie(headers: Mapping[str, str], name: str) -> str:
-    """Return the value of a cookie, or an empty text."""
-    for pair in headers.get("cookie", "").split(";"):
-        key, _, value = pair.strip().partition("=")
-        if key == name and value:
-            return unquote(value)
-    return ""
+    return token.strip() if kind.lower() == "bearer" and token.strip() else None
 
 
 def is_forwarded(headers: Mapping[str, str]) -> bool:

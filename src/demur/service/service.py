@@ -20,7 +20,7 @@ from demur.service.authentication import LOCAL, Authenticator, Principal
 from demur.service.heavy_work import WorkContext, WorkSetup
 from demur.service.limits import LoginLimiter, RateBuckets, WorkBudgets, WorkerPool
 from demur.service.problem import ProblemError, unavailable
-from demur.service.settings import ServiceSettings
+from demur.service.settings import ServiceSettings, parse_networks
 from demur.service.work_lane import WorkLane
 from demur.store.store import Store
 
@@ -83,6 +83,7 @@ class Service:
         self._buckets = RateBuckets(rate, burst)
         limit = RateLimit(count=rate, per_s=1.0, burst=burst)
         self._shared_limit = None if limiter is None else RateGuard(limit, limiter=limiter)
+        self.proxies = parse_networks(self.settings.proxies)
         self._lock = Lock()
         self._closers: list[Callable[[], None]] = []
         self.login_limiter = LoginLimiter()

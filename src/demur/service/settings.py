@@ -1,6 +1,7 @@
 """The settings of the service: addresses, limits and timeouts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any
 
 import msgspec
@@ -18,15 +19,19 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The `[service]` part of the settings file.
 
     `hosts` are the names that callers may use for this service, besides loopback ones, the
-    one it listens on, and bare addresses. `rate` requests a second are admitted for each key,
-    `burst` at once. Within `budget_window_s`, the calls of a key may hold `budget_bytes` and take
-    `budget_cpu_s` of processor time. `work_processes` do heavy work for each worker. `runs` is the
-    folder whose runs of evals the dashboard shows.
+    one it listens on, and bare addresses. `behind_tls` says that callers reach it over TLS only;
+    `proxies` are addresses of proxies whose word on that counts. `rate` requests a second are
+    admitted for each key, `burst` at once. Within `budget_window_s`, the calls of a key may hold
+    `budget_bytes` and take `budget_cpu_s` of processor time. `work_processes` do heavy work for
+    each worker. New keys expire after `key_days`. `runs` is the folder whose runs of evals the
+    dashboard shows.
     """
 
     host: _Host = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8642
     hosts: tuple[_Host, ...] = ()
+    behind_tls: bool = False
+    proxies: tuple[_Host, ...] = ()
     workers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     largest_body: _Count = 1 << 20
     largest_log: _Count = 64 << 20
@@ -44,6 +49,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     budget_cpu_s: _Positive = 8.0
     work_processes: Annotated[int, msgspec.Meta(ge=0, le=64)] = 1
     most_connections: _Count = 20_000
+    key_days: Annotated[float, msgspec.Meta(gt=0, le=36_500)] = 90.0
     key_memory_s: Annotated[float, msgspec.Meta(ge=0.2, le=3600)] = 2.0
     runs: Annotated[str, msgspec.Meta(max_length=4096, pattern="^[^\\x00]*$")] = "runs"
 
@@ -56,8 +62,27 @@ def read_settings(table: Mapping[str, Any], **overrides: Any) -> ServiceSettings
     """
     chosen = {name: value for name, value in overrides.items() if value is not None}
     try:
-        return msgspec.convert({**table, **chosen}, ServiceSettings)
+        settings = msgspec.convert({**table, **chosen}, ServiceSettings)
     except msgspec.ValidationError as error:
         found = describe_mismatch(error, ServiceSettings)
         where = f"service.{found.where}" if found.where else "service"
         raise InputError(found.problem, where=where, help=found.help) from error
+    parse_networks(settings.proxies)
+    return settings
+
+
+def parse_networks(addresses: Iterable[str]) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Return addresses and networks of proxies.
+
+    Raises:
+        InputError: A text is neither.
+    """
+    networks = []
+    for address in addresses:
+        try:
+            networks.append(ip_network(address))
+        except ValueError:
+            help_text = "an address like 10.0.0.5, or a network like 10.0.0.0/24"
+            problem = f"`{address}` is no address"
+            raise InputError(problem, where="service.proxies", help=help_text) from None
+    return tuple(networks)

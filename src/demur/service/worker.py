@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from demur.codes.loading import default_registry
 from demur.enforce.history import CallHistories, FileHistories, TenantHistories
 from demur.errors import DemurError, InputError
-from demur.gate.clock import Entropy, system_entropy
+from demur.gate.clock import Entropy, format_timestamp, system_clock, system_entropy
 from demur.gate.config import Config, database_path, find_config, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.listener import is_loopback
@@ -148,10 +148,12 @@ def require_keys(gate: Gate, settings: ServiceSettings) -> None:
     """
     if is_loopback(settings.host):
         return
-    usable = () if gate.store is None else gate.store.list_keys()
-    if not any(key.revoked_at is None for key in usable):
+    now = format_timestamp(system_clock())
+    keys = () if gate.store is None else gate.store.list_keys()
+    if not any(key.revoked_at is None and (key.expires_at or "9999") > now for key in keys):
         raise InputError(
-            "demur refuses to listen on this address: others can reach it, and there is no API key",
+            "demur refuses to listen on this address: others can reach it, and there is no valid "
+            "API key",
             where=f"service.host: {settings.host}",
             help="`demur keys create --tenant NAME --role decide --role read` makes one; "
             "or listen on 127.0.0.1",

@@ -133,6 +133,19 @@ class ApiKey(NamedTuple):
     subjects: str = ""
 
 
+# How long before its expiry a key is warned of.
+KEY_EXPIRY_NOTICE = timedelta(days=14)
+
+
+class LoginSession(NamedTuple):
+    """A login to the dashboard with a key. Only the digest of the session is stored."""
+
+    digest: str
+    key_id: str
+    created_at: str
+    expires_at: str
+
+
 _HOUR_FORMAT = "%Y-%m-%dT%H"
 
 

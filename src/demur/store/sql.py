@@ -21,6 +21,7 @@ from demur.store.rows import (
     ExperienceRow,
     Label,
     LinkedRow,
+    LoginSession,
     RecordRow,
     Snapshot,
     TallyRow,
@@ -100,6 +101,11 @@ _SELECT_TALLIES = """
     GROUP BY kind, hour, first, second, third ORDER BY hour, kind
 """
 _SELECT_KEYS = f"SELECT {', '.join(ApiKey._fields)} FROM api_keys"
+_MAX_SESSIONS_OF_KEY = 100
+_DELETE_OLD_SESSIONS = (
+    "DELETE FROM sessions WHERE key_id = :key_id AND digest NOT IN (SELECT digest FROM sessions "
+    f"WHERE key_id = :key_id ORDER BY created_at DESC, digest LIMIT {_MAX_SESSIONS_OF_KEY})"
+)
 _REVOKE_KEY = "UPDATE api_keys SET revoked_at = :now WHERE key_id = :key_id AND revoked_at IS NULL"
 _COUNTED_TABLES = {"records": "decision_records", "tenants": "chain_heads WHERE seq > 0"} | {
     name: name for name in ("checkpoints", "snapshots", "experiences", "labels")
@@ -422,6 +428,23 @@ class Backend(GrantSql):
         """Revoke a key; return whether there was one to revoke."""
         with self._open_write() as execute:
             return bool(execute(_REVOKE_KEY, {"now": now, "key_id": key_id}).rowcount > 0)
+
+    def add_session(self, session: LoginSession) -> None:
+        """Store a login; expired ones, and all but the newest of its key, are deleted."""
+        with self._open_write() as execute:
+            execute(insert_statement("sessions", LoginSession._fields), session._asdict())
+            execute("DELETE FROM sessions WHERE expires_at <= :created_at", session._asdict())
+            execute(_DELETE_OLD_SESSIONS, session._asdict())
+
+    def list_sessions(self) -> list[LoginSession]:
+        """Return every login."""
+        query = f"SELECT {', '.join(LoginSession._fields)} FROM sessions"
+        return [LoginSession(*row) for row in self._run_query(query, {})]
+
+    def delete_session(self, digest: str) -> None:
+        """Delete a login."""
+        with self._open_write() as execute:
+            execute("DELETE FROM sessions WHERE digest = :digest", {"digest": digest})
 
     # -- the database itself ---------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from demur.store.rows import (
     Checkpoint,
     ExperienceRow,
     Label,
+    LoginSession,
     RecordRow,
     Snapshot,
     Tallies,
@@ -498,6 +499,18 @@ class Store:
     def revoke_key(self, key_id: str, now: str) -> bool:
         """Revoke a key; return whether there was one to revoke."""
         return self.backend.revoke_key(key_id, now)
+
+    def add_session(self, session: LoginSession) -> None:
+        """Store a login to the dashboard."""
+        self.backend.add_session(session)
+
+    def list_sessions(self) -> list[LoginSession]:
+        """Return every login to the dashboard."""
+        return self.backend.list_sessions()
+
+    def delete_session(self, digest: str) -> None:
+        """Delete a login to the dashboard."""
+        self.backend.delete_session(digest)
 
     # -- erasure and retention --------------------------------------------------------------
 

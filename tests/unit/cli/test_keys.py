@@ -1,5 +1,6 @@
 import argparse
 import json
+from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 
@@ -50,6 +51,8 @@ def test_a_key_for_all_tenants_needs_an_explicit_option(
     made = json.loads(capsys.readouterr().out)
     assert (made["tenant"], made["roles"], made["note"]) == ("", ["admin"], "ops")
     run("create", "--all-tenants", "--role", "admin")
+    assert "for all tenants: admin; good until 20" in capsys.readouterr().out
+    run("create", "--all-tenants", "--role", "admin", "--expires", "never")
     assert "for all tenants: admin; good until it is revoked" in capsys.readouterr().out
     with pytest.raises(InputError, match="--tenant must not be empty"):
         run("create", "--tenant", "", "--role", "read")
@@ -96,7 +99,22 @@ def test_a_key_that_has_ended_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     shown = capsys.readouterr().out
 
     assert "expired 2020-01-01" in shown
-    assert "good" in shown
+    assert "until 20" in shown
+    run("create", "--tenant", "acme", "--role", "read", "--expires", "never")
+    run("list")
+    assert "never expires" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("setting", "days"), [("", 90), ("[service]\nkey_days = 7\n", 7)])
+def test_a_key_expires_by_default(
+    capsys: pytest.CaptureFixture[str], setting: str, days: int
+) -> None:
+    Path("demur.toml").write_text(setting, encoding="utf-8")
+    run("create", "--tenant", "acme", "--role", "read", "--json")
+    made = json.loads(capsys.readouterr().out)
+    created, expires = (datetime.fromisoformat(made[name]) for name in ("created_at", "expires_at"))
+
+    assert expires - created == timedelta(days=days)
 
 
 def test_a_missing_key_is_reported(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.gates import NOON, Ticking, entropy_of
 from support.service_app import add_key
 
@@ -154,6 +156,48 @@ def test_a_key_ends_at_its_time_to_the_moment() -> None:
         clock.now = NOON + timedelta(hours=1)
 
         assert door.cached_principal(token) is None
+
+
+@given(st.none() | st.floats(0.001, 48), st.floats(0.001, 48), st.floats(0, 60), st.booleans())
+def test_a_session_ends_no_later_than_its_key(
+    key_hours: float | None, session_hours: float, after: float, revoked: bool
+) -> None:
+    """INVARIANT: a session never lets in longer than its key does."""
+    now = [NOON]
+    with open_store(":memory:") as store:
+        lifetime = None if key_hours is None else timedelta(hours=key_hours)
+        made = make_key("acme", ["read"], lifetime=lifetime, clock=lambda: NOON)
+        store.add_key(made.key)
+        door = doorkeeper(store, clock=lambda: now[0])
+        secret = door.open_session(made.key.key_id, timedelta(hours=session_hours))
+        if revoked:
+            store.revoke_key(made.key.key_id, "2026-11-15T12:00:00.000Z")
+        now[0] += timedelta(hours=after)
+        session = asyncio.run(door.find_session(secret))
+        key = door.cached_principal(made.token)
+        door.close()
+
+    assert session is None or key is not None
+    if session is not None:
+        assert after < session_hours
+        assert session.name == made.key.key_id
+
+
+def test_a_key_that_expires_soon_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    with open_store(":memory:") as store:
+        for days in (1, 13, 15, None):
+            lifetime = None if days is None else timedelta(days=days)
+            made = make_key("acme", ["read"], lifetime=lifetime, clock=Ticking())
+            store.add_key(made.key)
+        door = doorkeeper(store)
+        for _ in range(2):
+            asyncio.run(door.authenticate(made.token))
+            door._cache.expire()
+        door.close()
+
+    soon = [one.getMessage() for one in caplog.records if "expires at" in one.getMessage()]
+    assert len(soon) == 2
+    assert made.token not in caplog.text
 
 
 def test_without_a_store_there_are_no_keys() -> None:

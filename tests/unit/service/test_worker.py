@@ -62,7 +62,7 @@ def test_a_service_starts_while_its_store_is_down(tmp_path: Path) -> None:
 
 def poll(apps: list[Starlette], run: str) -> list[bool]:
     """Return whether calls are allowed that go to workers in turn."""
-    body = {"name": "poll", "arguments": {"id": 1}, "run": run}
+    body = {"name": "charge", "arguments": {"id": 1}, "run": run}
 
     async def call_all() -> list[bool]:
         allowed = []
@@ -117,7 +117,7 @@ def test_without_settings_there_is_no_application(
 
 def test_others_can_reach_it_only_if_there_is_a_key(tmp_path: Path) -> None:
     config = load_config(folder_of(tmp_path) / "demur.toml")
-    with pytest.raises(InputError, match="there is no API key") as caught:
+    with pytest.raises(InputError, match="there is no valid API key") as caught:
         worker.make_app(config, ANYWHERE)
     assert "demur keys create" in str(caught.value.help)
 

@@ -26,6 +26,7 @@ from demur.store.rows import (
     Checkpoint,
     ExperienceRow,
     Label,
+    LoginSession,
     Snapshot,
     UnlinkedRow,
     genesis_head,
@@ -709,6 +710,26 @@ def test_a_key_cannot_be_added_twice(backend: Backend) -> None:
 
     with pytest.raises(StorageError):
         backend.add_key(key(1))
+
+
+def test_the_newest_sessions_of_a_key_are_kept_until_they_end(backend: Backend) -> None:
+    def login(number: int, key_id: str = "k1", hours: int = 12) -> LoginSession:
+        ends = f"2027-01-02T{hours:02}:00:00.000Z"
+        return LoginSession(f"sha256:{number}", key_id, moment(number), ends)
+
+    backend.add_session(login(900, "k2"))
+    for number in range(105):
+        backend.add_session(login(number))
+    left = backend.list_sessions()
+    assert sorted(one.created_at for one in left if one.key_id == "k1") == sorted(
+        moment(number) for number in range(5, 105)
+    )
+    backend.delete_session("sha256:900")
+    backend.delete_session("sha256:900")
+    assert login(900, "k2") not in backend.list_sessions()
+    late = LoginSession("sha256:late", "k2", "2027-01-02T13:00:00.000Z", "2027-01-03")
+    backend.add_session(late)
+    assert backend.list_sessions() == [late]
 
 
 def test_labels_are_found_by_kind_value_tenant_and_time(backend: Backend) -> None:

@@ -9,15 +9,14 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import Scope
 
 from demur.service.authentication import NOBODY, Role
-from demur.service.calls import COOKIE, ApiAnswer, ApiCall, ApiRoute, Handler, read_headers
+from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, Handler, read_headers
+from demur.service.cookies import COOKIE_LIFETIME, SESSION_COOKIE, make_cookie, read_cookie
 from demur.service.dashboard.decisions import decision_page, decisions_page, replay_page
 from demur.service.dashboard.evals import eval_run_page, evals_page
 from demur.service.dashboard.frame import (
-    CLIENT,
     PageEndpoint,
     PageView,
     is_local_path,
-    make_cookie,
     parse_form,
     render_on_thread,
     render_page,
@@ -54,14 +53,22 @@ async def log_in(call: ApiCall) -> ApiAnswer:
     door = call.service.authenticator
     caller = door.cached_principal(token[:_MAX_KEY_LENGTH])
     if caller is None:
-        call.service.login_limiter.count_attempt(call.headers.get(CLIENT, ""))
+        call.service.login_limiter.count_attempt(call.origin.address)
         try:
             caller = await door.authenticate(token[:_MAX_KEY_LENGTH])
         except ProblemError as error:
             return _render_login(call, goal, f"{error.problem[:1].upper()}{error.problem[1:]}.")
     if not caller.has_role(Role.READ):
         return _render_login(call, goal, "This key may not read decisions.")
-    return _redirect_with_cookie(goal, make_cookie(call, f"{COOKIE}={token}"))
+    await call.service.count_call(caller)
+    secret = await call.run_blocking(door.open_session, caller.name, COOKIE_LIFETIME)
+    return _redirect_with_cookie(goal, _session_cookie(call, secret))
+
+
+def _session_cookie(call: ApiCall, secret: str) -> str:
+    lifetime = COOKIE_LIFETIME if secret else timedelta()
+    secure = call.origin.is_secure
+    return make_cookie(SESSION_COOKIE, secret, is_secure=secure, lifetime=lifetime)
 
 
 def _render_login(call: ApiCall, goal: str, problem: str) -> ApiAnswer:
@@ -77,8 +84,12 @@ def _render_login(call: ApiCall, goal: str, problem: str) -> ApiAnswer:
 
 
 async def log_out(call: ApiCall) -> ApiAnswer:
-    """Delete the cookie with the key."""
-    return _redirect_with_cookie("/login", make_cookie(call, f"{COOKIE}=", timedelta()))
+    """End the session, and delete its cookie."""
+    door = call.service.authenticator
+    secret = read_cookie(call.headers, SESSION_COOKIE, is_secure=call.origin.is_secure)
+    if await door.find_session(secret) is not None:
+        await call.run_blocking(door.close_session, secret)
+    return _redirect_with_cookie("/login", _session_cookie(call, ""))
 
 
 async def switch_tenant(call: ApiCall) -> ApiAnswer:

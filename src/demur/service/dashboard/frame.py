@@ -14,7 +14,8 @@ from starlette.types import Receive, Scope, Send
 from demur.errors import DemurError
 from demur.service.app import Endpoint
 from demur.service.authentication import LOCAL, NOBODY, Role
-from demur.service.calls import ApiAnswer, ApiCall, read_cookie
+from demur.service.calls import ApiAnswer, ApiCall
+from demur.service.cookies import TENANT_COOKIE, make_cookie, read_cookie
 from demur.service.dashboard.rendering import render_template
 from demur.service.problem import ProblemError, invalid_call
 from demur.service.sample import SAMPLE_TENANT
@@ -22,12 +23,10 @@ from demur.service.service import Service
 from demur.version import __version__
 
 HTML = "text/html; charset=utf-8"
-TENANT_COOKIE = "demur_tenant"
-# Internal headers for target, scheme and client address; no caller can send such names.
-TARGET, SCHEME, CLIENT = ":target", ":scheme", ":client"
+# An internal header for the target; no caller can send such a name.
+TARGET = ":target"
 _MAX_TENANTS = 200
 _MAX_TENANT_LENGTH = 256
-COOKIE_LIFETIME = timedelta(hours=12)
 # With `no-referrer`, browsers send no origin with forms.
 _PAGE_HEADERS = {"referrer-policy": "same-origin"}
 
@@ -68,7 +67,8 @@ def apply_tenant_choice(call: ApiCall) -> ApiCall:
     """Return the call with the chosen tenant, for a key of all tenants."""
     query = dict(call.query)
     if call.caller.tenant is None:
-        query.setdefault("tenant", read_cookie(call.headers, TENANT_COOKIE))
+        secure = call.origin.is_secure
+        query.setdefault("tenant", read_cookie(call.headers, TENANT_COOKIE, is_secure=secure))
         if not query["tenant"]:
             del query["tenant"]
     return call._replace(query=query)
@@ -106,17 +106,10 @@ def _list_tenants(call: ApiCall) -> list[str]:
     return [head.tenant for head in heads][:_MAX_TENANTS]
 
 
-def make_cookie(call: ApiCall, pair: str, lifetime: timedelta = COOKIE_LIFETIME) -> str:
-    """Return an HttpOnly cookie for this service; a lifetime of zero deletes it."""
-    secure = "; Secure" if call.headers.get(SCHEME) == "https" else ""
-    age = int(lifetime.total_seconds())
-    ends = "" if age else "; Expires=Thu, 01 Jan 1970 00:00:00 GMT"
-    return f"{pair}; Path=/; Max-Age={age}{ends}; HttpOnly; SameSite=Strict{secure}"
-
-
 def tenant_cookie(call: ApiCall, name: str) -> str:
     """Return the cookie that keeps the chosen tenant."""
-    return make_cookie(call, f"{TENANT_COOKIE}={quote(name[:_MAX_TENANT_LENGTH], safe='')}")
+    value = quote(name[:_MAX_TENANT_LENGTH], safe="")
+    return make_cookie(TENANT_COOKIE, value, is_secure=call.origin.is_secure)
 
 
 def is_local_path(text: str) -> bool:
@@ -128,19 +121,13 @@ class PageEndpoint(Endpoint):
     """Answers the calls of one page."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one call; its target, scheme and client address are passed as headers."""
+        """Answer one call; its target is passed as a header."""
         query = scope["query_string"]
         raw = scope.get("raw_path") or scope["path"].encode()
         target = raw.partition(b"?")[0] + (b"?" + query if query else b"")
-        client = scope.get("client") or ("",)
-        known = (
-            (TARGET.encode(), target),
-            (SCHEME.encode(), scope.get("scheme", "http").encode()),
-            (CLIENT.encode(), client[0].encode()),
-        )
-        own = {name for name, _ in known}
-        headers = [pair for pair in scope["headers"] if pair[0] not in own]
-        await super().__call__({**scope, "headers": [*headers, *known]}, receive, send)
+        own = TARGET.encode()
+        headers = [pair for pair in scope["headers"] if pair[0] != own]
+        await super().__call__({**scope, "headers": [*headers, (own, target)]}, receive, send)
 
     def error_answer(self, error: ProblemError, headers: Mapping[str, str]) -> ApiAnswer:
         """Return an error page, or redirect to the login."""

@@ -1,7 +1,7 @@
 """API keys over HTTP, for admins: list, create, revoke. A secret is shown once."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -19,14 +19,14 @@ class KeyWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A key to create. Without `tenant` it is for the caller's tenant; `""` is for all tenants.
 
     `subjects` bind it: its holder is authenticated as these, so that grants to them count. `*` is
-    any subject.
+    any subject. It expires after `days`, by default after `key_days` of the settings.
     """
 
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=4)]
     tenant: _KeyText | None = None
     note: _KeyText = ""
     subjects: Annotated[tuple[_KeyText, ...], msgspec.Meta(max_length=100)] = ()
-    days: Annotated[float, msgspec.Meta(gt=0, le=36_500)] | None = None
+    days: Annotated[float, msgspec.Meta(gt=0, le=36_500)] | Literal["never"] | None = None
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,8 @@ def create_key(call: ApiCall) -> MadeKey:
     tenant = (own or "") if body.tenant is None else body.tenant
     if own is not None and tenant != own:
         raise forbidden("this key belongs to another tenant")
-    lifetime = None if body.days is None else timedelta(days=body.days)
+    days = call.service.settings.key_days if body.days is None else body.days
+    lifetime = None if days == "never" else timedelta(days=days)
     new = make_key(
         tenant,
         body.roles,

@@ -2,7 +2,6 @@ import pytest
 from support.dashboard_site import HTML, Site, site_of
 from support.gates import Ticking, gate_over, opened
 
-from demur.service.calls import read_cookie
 from demur.service.dashboard.frame import (
     cached_result,
     is_local_path,
@@ -64,12 +63,6 @@ def test_pages_say_where_forms_come_from_and_allow_no_inline_code(site: Site) ->
 @pytest.mark.parametrize("text", ["//a.example", "/\\a.example", "https://a.example", "", "/a\nb"])
 def test_only_paths_of_this_service_are_led_to(text: str) -> None:
     assert not is_local_path(text)
-
-
-def test_a_cookie_that_cannot_be_read_is_none() -> None:
-    assert read_cookie({"cookie": "a b=c; \x01; a"}, "a") == ""
-    assert read_cookie({}, "a") == ""
-    assert read_cookie({"cookie": "a=b%20c"}, "a") == "b c"
 
 
 def test_many_tenants_do_not_fill_the_page() -> None:

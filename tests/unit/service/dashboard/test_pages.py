@@ -1,15 +1,17 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+import httpx
 import pytest
-from support.dashboard_site import FORM, HTML, Page, Site, site_of
+from support.dashboard_site import FORM, HTML, Page, Site, site_of, small_site
 from support.gates import CORE, NOON, Ticking, gate_over, refund
 from support.service_app import add_key
 
-from demur.service.authentication import Role
+from demur.service.authentication import Role, make_key
 from demur.service.dashboard import PAGES
+from demur.service.settings import ServiceSettings
 from demur.store.opening import open_store
 
 
@@ -142,7 +144,7 @@ async def _secure_login(site: Site, key: str) -> str:
             "path": "/login",
             "query_string": b"",
             "scheme": "https",
-            "headers": [(b"host", b"localhost"), (b":scheme", b"http")],
+            "headers": [(b"host", b"localhost")],
             "client": ("127.0.0.1", 1),
         },
         receive,
@@ -152,12 +154,130 @@ async def _secure_login(site: Site, key: str) -> str:
     return str(headers[b"set-cookie"])
 
 
+class Clock:
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        """Return the time."""
+        return self.now
+
+
+def session_of(login: httpx.Response) -> str:
+    """Return the cookie of a login, as a browser sends it back."""
+    return login.headers["set-cookie"].partition(";")[0]
+
+
+def test_a_session_is_no_key_and_ends_with_logout(locked: tuple[Site, str]) -> None:
+    site, key = locked
+    login = site.send("/login", {"key": key})
+    cookie = session_of(login)
+    secret = cookie.partition("=")[2]
+    stored = site.call.store.list_sessions()
+
+    assert key not in login.headers["set-cookie"]
+    assert secret not in str(stored)
+    assert site.get("/decisions", cookie=cookie).status_code == 200
+    assert site.get("/decisions", cookie=f"demur_session={key}").status_code == 303
+    assert site.call("GET", "/v1/codes", key=secret).status_code == 401
+    other = session_of(site.send("/login", {"key": key}))
+    assert site.send("/logout", {}, cookie=cookie).status_code == 303
+    assert site.get("/decisions", cookie=cookie).status_code == 303
+    assert site.get("/decisions", cookie=other).status_code == 200
+    assert len(site.call.store.list_sessions()) == 1
+
+
+def test_a_session_reads_and_labels_and_does_nothing_else(site: Site) -> None:
+    key = add_key(site.call.store, "", "admin")
+    cookie = {"cookie": session_of(site.send("/login", {"key": key}))}
+
+    assert site.call("GET", "/v1/codes", headers=cookie).status_code == 200
+    for method, path in (("GET", "/v1/keys"), ("POST", "/v1/decide")):
+        assert site.call(method, path, headers=cookie).status_code == 403
+
+
+def test_a_session_ends_with_its_key_and_in_time() -> None:
+    clock = Clock(NOON)
+    with small_site(settings=ServiceSettings(key_memory_s=0.2), clock=clock) as site:
+        short = make_key("acme", ["read"], lifetime=timedelta(hours=1), clock=clock)
+        long = make_key("acme", ["read"], lifetime=timedelta(days=30), clock=clock)
+        for made in (short, long):
+            site.call.store.add_key(made.key)
+        cookies = [session_of(site.send("/login", {"key": one.token})) for one in (short, long)]
+
+        def let_in() -> list[bool]:
+            return [site.get("/decisions", cookie=one).status_code == 200 for one in cookies]
+
+        assert let_in() == [True, True]
+        clock.now += timedelta(hours=1)
+        assert let_in() == [False, True]
+        clock.now += timedelta(hours=11)
+        assert let_in() == [False, False]
+        cookies[1] = session_of(site.send("/login", {"key": long.token}))
+        assert let_in() == [False, True]
+        site.call.store.revoke_key(long.key.key_id, "2026-11-15T12:00:00.000Z")
+        site.call.service.authenticator._cache.expire()
+        assert let_in() == [False, False]
+
+
+def test_another_process_knows_a_session_and_its_end(locked: tuple[Site, str]) -> None:
+    site, key = locked
+    cookie = session_of(site.send("/login", {"key": key}))
+    with site_of(site.call.service.gate) as other:
+        assert other.get("/decisions", cookie=cookie).status_code == 200
+        site.send("/logout", {}, cookie=cookie)
+        other.call.service.authenticator._cache.expire()
+        assert other.get("/decisions", cookie=cookie).status_code == 303
+
+
+def test_a_session_behind_a_proxy_is_secure() -> None:
+    settings = ServiceSettings(proxies=("127.0.0.1",))
+    with small_site(settings=settings) as site:
+        key = add_key(site.call.store, "acme", "read")
+        tls = {"x-forwarded-proto": "https", "x-forwarded-for": "1.2.3.4"}
+        login = site.send("/login", {"key": key}, **tls)
+        cookie = session_of(login)
+
+        assert cookie.startswith("__Host-demur_session=session_")
+        assert login.headers["set-cookie"].endswith("; HttpOnly; SameSite=Strict; Secure")
+        assert site.get("/decisions", cookie=cookie, **tls).status_code == 200
+        # The same cookie over a plain connection counts for nothing.
+        assert site.get("/decisions", cookie=cookie).status_code == 303
+        planted = cookie.removeprefix("__Host-")
+        assert site.get("/decisions", cookie=planted, **tls).status_code == 303
+
+
+def test_a_service_behind_tls_sets_secure_cookies_only() -> None:
+    with small_site(settings=ServiceSettings(behind_tls=True)) as site:
+        key = add_key(site.call.store, "", "read")
+        login = site.send("/login", {"key": key})
+        chosen = site.get("/decisions?tenant=a", cookie=session_of(login))
+
+    assert "; Secure" in login.headers["set-cookie"]
+    assert chosen.headers["set-cookie"].startswith("__Host-demur_tenant=a;")
+    assert "; Secure" in chosen.headers["set-cookie"]
+
+
+def test_behind_a_trusted_proxy_each_address_has_its_own_login_attempts() -> None:
+    with small_site(settings=ServiceSettings(proxies=("127.0.0.1",))) as site:
+        add_key(site.call.store, "acme", "read")
+
+        def attempt(address: str) -> int:
+            headers = {"x-forwarded-for": address}
+            return site.send("/login", {"key": "x"}, **headers).status_code
+
+        statuses = [attempt("1.2.3.4") for _ in range(25)]
+        assert 429 in statuses
+        assert attempt("1.2.3.5") == 401
+
+
 def test_logging_out_forgets_the_key(locked: tuple[Site, str]) -> None:
     site, _ = locked
     answer = site.send("/logout", {})
 
     assert answer.headers["location"] == "/login"
-    assert "demur_key=; Path=/; Max-Age=0; Expires=Thu, 01 Jan 1970" in answer.headers["set-cookie"]
+    gone = "demur_session=; Path=/; Max-Age=0; Expires=Thu, 01 Jan 1970"
+    assert gone in answer.headers["set-cookie"]
 
 
 def test_an_unrestricted_user_can_choose_a_tenant(site: Site) -> None:
@@ -186,7 +306,7 @@ def test_an_address_that_names_a_tenant_chooses_it(site: Site) -> None:
     assert "set-cookie" not in site.get("/decisions").headers
 
 
-def test_login_attempts_are_rate_limited_but_not_for_a_valid_key(
+def test_login_attempts_are_rate_limited_but_not_for_a_key_in_use(
     locked: tuple[Site, str],
 ) -> None:
     site, key = locked
@@ -197,8 +317,10 @@ def test_login_attempts_are_rate_limited_but_not_for_a_valid_key(
     assert [one.status_code for one in answers] == [401] * 20 + [429] * 4
     assert answers[-1].headers["retry-after"] == "1"
     assert "too many login attempts" in answers[-1].text
-    assert site.get("/decisions", cookie=f"demur_key={key}").status_code == 200
-    assert site.send("/login", {"key": key}).status_code == 303
+    assert site.call("GET", "/v1/codes", key=key).status_code == 200
+    login = site.send("/login", {"key": key})
+    assert login.status_code == 303
+    assert site.get("/decisions", cookie=session_of(login)).status_code == 200
 
 
 def test_a_flood_of_logins_takes_no_thread_from_others(locked: tuple[Site, str]) -> None:

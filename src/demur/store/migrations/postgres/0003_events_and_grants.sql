@@ -54,3 +54,11 @@ CREATE TABLE grant_revocations (
 
 -- The subjects that a key may name, one a line; `*` is any, and none means that grants do not count.
 ALTER TABLE api_keys ADD COLUMN subjects text NOT NULL DEFAULT '';
+
+-- Logins to the dashboard. Only the digest of a session is stored, and it ends with its key.
+CREATE TABLE sessions (
+    digest text COLLATE "C" NOT NULL PRIMARY KEY,
+    key_id text COLLATE "C" NOT NULL,
+    created_at text COLLATE "C" NOT NULL,
+    expires_at text COLLATE "C" NOT NULL
+);

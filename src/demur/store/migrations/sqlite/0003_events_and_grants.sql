@@ -58,3 +58,11 @@ CREATE TABLE grant_revocations (
 
 -- The subjects that a key may name, one a line; `*` is any, and none means that grants do not count.
 ALTER TABLE api_keys ADD COLUMN subjects TEXT NOT NULL DEFAULT '';
+
+-- Logins to the dashboard. Only the digest of a session is stored, and it ends with its key.
+CREATE TABLE sessions (
+    digest TEXT NOT NULL PRIMARY KEY,
+    key_id TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL
+);
