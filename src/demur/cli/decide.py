@@ -44,7 +44,7 @@ from demur.errors import GrantError, InputError, one_line
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config, open_dry_run_gate, open_gate
 from demur.gate.gate import Gate
-from demur.gate.inputs import DEFAULT_TENANT, check_signals
+from demur.gate.inputs import check_signals
 from demur.gate.memory import DEFAULT_SEVERITY
 from demur.grants.keys import read_grant_file, read_signing_key
 from demur.grants.resolution import GrantRejection
@@ -54,7 +54,7 @@ from demur.model.decision import Outcome
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
-from demur.model.request import read_request
+from demur.model.request import DEFAULT_TENANT, read_request
 from demur.source.item import did_you_mean
 from demur.store.rows import ExperienceRow
 

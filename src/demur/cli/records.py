@@ -36,9 +36,9 @@ from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config
-from demur.gate.inputs import DEFAULT_TENANT
 from demur.model.decision import Outcome
 from demur.model.record import DecisionRecord
+from demur.model.request import DEFAULT_TENANT
 from demur.store.backend import RecordFilter
 from demur.store.store import Store
 
@@ -388,6 +388,7 @@ def _report_to_json(report: DecisionReport) -> dict[str, Any]:
             for one in report.family
         ],
         "labels": [label._asdict() for label in report.labels],
+        "changed": report.changed,
     }
 
 
@@ -397,6 +398,7 @@ def _explain_report(report: DecisionReport, paint: Paint) -> Iterator[str]:
     yield from outcome_lines(record, paint)
     yield from label_lines([*describe_request(record), ("data", describe_words(record))], paint)
     sections = (
+        ("Changed since it was stored: run `demur audit verify`", report.changed),
         ("Why", _explain_reasons(report)),
         ("Rules that matched", map(_describe_rule, report.rules)),
         ("Facts that were compared", _list_facts(record)),

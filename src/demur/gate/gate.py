@@ -31,7 +31,6 @@ from demur.gate.engine import (
 )
 from demur.gate.grants import GrantStatus, grants_to_store, read_grant_status
 from demur.gate.inputs import (
-    DEFAULT_TENANT,
     PreparedRequest,
     attach_history,
     check_policy_pin,
@@ -56,6 +55,7 @@ from demur.memory.recall import MemorySettings, Recall, recall_similar
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
+from demur.model.request import DEFAULT_TENANT
 from demur.policy.policy import Mode, Policy
 from demur.store.backend import StorageError, UnansweredError
 from demur.store.grant_tables import NO_GRANTS, RecordGrants

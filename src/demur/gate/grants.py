@@ -53,7 +53,6 @@ def read_grant_status(
         revoked |= store.find_revoked(prepared.tenant, {grant.grant_id for grant in grants})
         return GrantStatus(revoked, _find_used_up(store, grants))
     except (StorageError, GrantError) as error:
-        # INVARIANT: if revocations cannot be read, no grant counts.
         _log.error("revocations cannot be read, so no grant counts: %s", error)
         return _UNKNOWN
 
