@@ -23,8 +23,6 @@ CEILINGS = {
     "unknown_command_word": 0.50,
     "filter_into_shell": 0.90,
     "programs_that_run_programs": 0.70,
-    "python_by_another_name": 0.80,
-    "perl": 1.00,
     "written_file_run_later": 0.60,
     "heredocs": 0.60,
     "conditions": 0.50,

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from demur.guards.code_execution.call import Arg, ProgramCall
+from demur.guards.code_execution.interpreters import find_perl_code, find_python_code
 from demur.guards.code_execution.rules import read_table
 from demur.guards.static.source_text import word_set
 
@@ -53,7 +54,9 @@ def find_code(call: ProgramCall) -> Iterator[CodeToRun]:
     elif verb == "cmd":
         yield from _cmd_code(call)
     elif verb[:2] in {"py", "ip"} and _PYTHON.fullmatch(verb):
-        yield from _flag_code(call, ["-c"], CodeLanguage.PYTHON)
+        yield from (CodeToRun(CodeLanguage.PYTHON, *code) for code in find_python_code(call))
+    elif verb == "perl":
+        yield from (CodeToRun(CodeLanguage.OTHER, *code) for code in find_perl_code(call))
     elif verb in _OTHER:
         yield from _flag_code(call, _OTHER[verb], CodeLanguage.OTHER)
     elif verb in _AWKS and call.args:
@@ -101,8 +104,6 @@ def _flag_code(call: ProgramCall, flags: list[str], language: CodeLanguage) -> I
         elif arg.text in flags and index + 1 < len(args):
             found = True
             yield CodeToRun(language, args[index + 1])
-            if language is CodeLanguage.PYTHON:
-                return
         elif len(arg.text) > 2 and arg.text[:2] in flags and arg.text[1] in "ce":
             found = True
             yield CodeToRun(language, arg._replace(text=arg.text[2:], offset=None))

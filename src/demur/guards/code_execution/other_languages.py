@@ -2,8 +2,10 @@
 
 The prompt is read by tokens: `&`, `|`, quotes, carets, `for`, `if`, `start`. Variables stay as they
 are, and labels and `goto` are not followed. In the other languages comments and strings are not
-told from code, so only clear cases are reported: a shell command in a string that goes to the
-system, a socket beside a shell, a download or decoded text beside an evaluation, a deleted file.
+told from code. Reported are a shell command in a string that goes to the system, a socket beside a
+shell, a download or decoded text beside an evaluation, and a deleted file. If code starts programs
+or deletes files, its other literals are judged as if they were meant; if it runs what only run time
+knows, that is escalated.
 """
 
 import re
@@ -20,8 +22,9 @@ from demur.guards.code_execution.call import (
     WrittenFile,
     program_name,
 )
-from demur.guards.code_execution.context import Location, Walker
+from demur.guards.code_execution.context import MAX_DEPTH, Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
+from demur.guards.code_execution.literals import find_literals, find_unclear_run
 from demur.guards.code_execution.rules import compile_pattern, read_table
 
 _TOKEN = re.compile(
@@ -125,7 +128,7 @@ _STARTS = re.compile(
     r"\s*[(\[{ ]?\s*[\[]?\s*(['\"])((?:\\.|(?!\1).){1,2000})\1",
     re.DOTALL,
 )
-_BACKTICKS = re.compile(r"`([^`]{1,2000})`")
+_BACKTICKS = re.compile(r"`([^`$][^`]{0,2000})`")
 _PIPED = re.compile(r"['\"]([^'\"|]{2,500})['\"]\s*\|\s*getline|\|\s*['\"]([^'\"]{2,500})['\"]")
 _DELETE = re.compile(
     r"(?i)\b(?:unlink|rmtree|remove_tree|rm_rf|rm_r|rimraf(?:\.sync)?|rmSync|rmdirSync|unlinkSync|rmdir|os\.remove)"
@@ -137,6 +140,14 @@ _MAX_CODE_LENGTH = 20_000
 
 def read_other(arg: Arg, walker: Walker, location: Location) -> None:
     """Judge `arg` as code in a language without a parser."""
+    read_calls(arg, walker, location)
+    if match := find_unclear_run(arg.text[:_MAX_CODE_LENGTH]):
+        hit = CommandHit("CODE_UNKNOWN", "code")
+        walker.report(hit, match.start(), match.end(), "code", location.enter(arg))
+
+
+def read_calls(arg: Arg, walker: Walker, location: Location) -> None:
+    """Judge the calls and literals of `arg`, whatever its language."""
     text = arg.text[:_MAX_CODE_LENGTH]
     inner = location.enter(arg)
     for rule in _match_shapes(text):
@@ -148,6 +159,27 @@ def read_other(arg: Arg, walker: Walker, location: Location) -> None:
         tree = not match[0].lower().startswith("unlink")
         effect = FileEffect(EffectKind.DELETE, target, tree=tree)
         walker.report_effect(effect, match.start(), match.end(), "code", inner)
+    _judge_literals(text, walker, inner._replace(guessed=True))
+
+
+def _judge_literals(text: str, walker: Walker, location: Location) -> None:
+    """Judge the literals of code that starts programs, runs text or deletes files."""
+    runs = _pattern("runs").search(text)
+    evaluates = _pattern("eval").search(text) or _pattern("loads").search(text)
+    deletes = _pattern("deletes").search(text)
+    for literal in find_literals(text) if runs or evaluates or deletes or "|" in text else ():
+        command = literal.text.strip().strip("|").strip()
+        piped = command != literal.text.strip()
+        if (runs or piped) and len(command.split(maxsplit=1)) > 1:
+            walker.walk_shell(literal._replace(text=command, offset=None), location)
+        nested = evaluates and literal.text != text and location.depth < MAX_DEPTH
+        if nested and (_pattern("runs").search(command) or _pattern("deletes").search(command)):
+            read_other(literal, walker, location)
+        # A lone slash separates, and a path behind a sign of joining is only the end of one.
+        is_path = re.match(r"[/~][^ ]", command) and text[: literal.start].rstrip()[-1:] not in ".+"
+        if deletes and is_path and " " not in command:
+            effect = FileEffect(EffectKind.DELETE, literal._replace(text=command), tree=True)
+            walker.report_effect(effect, literal.start, literal.end, "code", location)
 
 
 @cache

@@ -20,7 +20,7 @@ from demur.guards.code_execution.call import (
 from demur.guards.code_execution.context import MAX_DEPTH, CommandContext, Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.network_checks import check_hosts, check_sent_data, find_hosts
-from demur.guards.code_execution.other_languages import read_other
+from demur.guards.code_execution.other_languages import read_calls
 from demur.guards.code_execution.python_reach import (
     PythonReach,
     constant_texts,
@@ -121,15 +121,18 @@ class PythonWalk:
 
     def judge_program(self, items: list[ast.expr], node: ast.Call, name: str) -> None:
         """Judge a program that a call starts with a list of words."""
-        args = [self.located_arg(self.names.evaluate_node(item), item) for item in items]
+        words = (word for item in items for word in _spread_words(item))
+        args = [self.located_arg(self.names.evaluate_node(word), word) for word in words]
         if any(not arg.known for arg in args):
             self.unclear_modules.add(name.partition(".")[0])
         if not args:
             return
         start, end = self.source.node_span(node)
-        words = tuple(arg if arg.text else arg._replace(text=UNKNOWN_PLACEHOLDER) for arg in args)
+        name_arg, *rest = (
+            arg if arg.text else arg._replace(text=UNKNOWN_PLACEHOLDER) for arg in args
+        )
         via, cwd = (*self.location.via, "python"), self.walker.cwd
-        call = ProgramCall(program_name(words[0].text), words[0], words[1:], via=via, cwd=cwd)
+        call = ProgramCall(program_name(name_arg.text), name_arg, tuple(rest), via=via, cwd=cwd)
         self.walker.judge_program(call, start, end, self.location._replace(via=via))
 
     def opened_path(self, node: ast.expr) -> Value:
@@ -146,14 +149,20 @@ class PythonWalk:
             self.walker.record_write(path.text, self.names.evaluate_node(node.args[0]))
 
 
+def _spread_words(item: ast.expr) -> Iterator[ast.expr]:
+    """Yield the words of an item; `*[a, b]` are two."""
+    inside = item.value if isinstance(item, ast.Starred) else None
+    yield from inside.elts if isinstance(inside, ast.List | ast.Tuple) else (item,)
+
+
 CallHandler = Callable[[PythonWalk, ast.Call, str], None]
 
 
 def _check_eval(walk: PythonWalk, node: ast.Call, name: str) -> None:
     value = walk.first_arg(node)
     walk.report_origins(value, node, name)
+    walk.is_unclear = True
     if not value.known and not value.taints & {Taint.DOWNLOAD, Taint.DECODED}:
-        walk.is_unclear = True
         if node.args:
             walk.unclear_runs.append(node)
         else:
@@ -381,7 +390,7 @@ def read_python(arg: Arg, walker: Walker, location: Location) -> None:
     inner = location.enter(arg)
     if tree is None:
         walker.report(CommandHit("UNREADABLE", "python"), 0, len(arg.text), "python", inner)
-        read_other(arg, walker, location)
+        read_calls(arg, walker, location)
         return
     walk = PythonWalk(arg.text, walker, inner)
     _judge_module(tree, walk)
@@ -413,7 +422,7 @@ def _judge_reached_texts(tree: ast.Module, walk: PythonWalk) -> None:
     _judge_reached_paths(deleters, reach, walk, location)
     for call in walk.unclear_runs:
         if not reach.reaches_constants(call.args[:1] or [call]):
-            walk.report("UNKNOWN_CODE", call, walk.function_name(call.func))
+            walk.report("CODE_UNKNOWN", call, walk.function_name(call.func))
 
 
 def _passes_deleter(node: ast.Call, walk: PythonWalk) -> bool:

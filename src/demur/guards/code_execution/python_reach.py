@@ -18,7 +18,7 @@ from demur.guards.static.source_text import word_set
 # Modules that run the text or the command that they are given.
 RUNNER_MODULES = word_set(
     "bdb cProfile code codeop doctest importlib pdb profile pydoc runpy timeit trace webbrowser"
-    " distutils pexpect ctypes multiprocessing posix"
+    " cloudpickle dill distutils marshal multiprocessing pexpect pickle posix ctypes"
 )
 # Attributes by which code reaches what it does not name.
 _HIDDEN_WAYS = word_set(

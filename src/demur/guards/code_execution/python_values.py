@@ -107,7 +107,7 @@ class PythonValues:
                 value = _operation_value(inner(left), operator, inner(right))
             case _:
                 value = self._access_value(node, depth + 1)
-        return value if value.known or depth else self._folded_value(node, value)
+        return value if value.known else self._folded_value(node, value)
 
     def _folded_value(self, node: ast.expr, value: Value) -> Value:
         """Return the constant text of `node`, or `value` if it is not constant."""
@@ -214,9 +214,10 @@ def _replace_text(owner: Value, args: list[Value]) -> Value:
 
 _METHODS: dict[str, Callable[[Value, list[Value]], Value]] = {
     **dict.fromkeys(
-        split_names("decode encode strip rstrip lstrip format expanduser resolve as_posix"),
+        split_names("decode encode strip rstrip lstrip expanduser resolve as_posix"),
         lambda owner, _: owner,
     ),
+    "format": lambda owner, args: _mix_origins([owner, *args])._replace(text=owner.text),
     "lower": lambda owner, _: owner._replace(text=owner.text.lower()),
     "upper": lambda owner, _: owner._replace(text=owner.text.upper()),
     "replace": _replace_text,

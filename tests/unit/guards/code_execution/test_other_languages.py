@@ -1,4 +1,4 @@
-"""The Windows command prompt."""
+"""The Windows command prompt, and code in languages without a parser."""
 
 import pytest
 
@@ -159,3 +159,64 @@ def test_code_nested_too_deep_is_reported_and_not_followed() -> None:
     assert "DELETE_ROOT" in rules_other_code("env " * 5 + inner)
     assert "NESTED_TOO_DEEP" in rules_other_code("env " * 11 + inner)
     assert "NESTED_TOO_DEEP" in rules_other_code("env " * 20 + inner)
+
+
+HELD = [
+    "perl -e 'system(q(rm -rf /))'",
+    "perl -e 'system qw(rm -rf /)'",
+    'perl -e \'exec("rm", "-rf", "/")\'',
+    "perl -lane 'my @a=qw(rm -rf /); system @a' <<< a",
+    "perl -0777e 'my $c=\"rm -rf /\"; system $c'",
+    "perl -e 'open(F,\"rm -rf /|\"); <F>'",
+    'perl -e \'open(F,"| sh"); print F "rm -rf /"\'',
+    "perl -e 'eval q{system(\"rm -rf /\")}'",
+    'perl -e \'system("r"."m -rf /")\'',
+    'perl -e \'system pack("H*","726d202d7266202f")\'',
+    "perl -e 'system @ARGV' rm -rf /",
+    "perl -ne 'system $_' <<< 'rm -rf /'",
+    "perl -e 'eval shift' 'unlink glob \"/etc/*\"'",
+    "perl -pe 's/(.*)/system($1)/e' <<< 'rm -rf /'",
+    "perl -e 'unlink </etc/*>'",
+    "perl -e 'use File::Path; my $d=\"/etc\"; rmtree $d'",
+    "perl -e 'use File::Find; find(sub{unlink},\"/etc\")'",
+    "perl -e 'print <<`E`;\nrm -rf /\nE\n'",
+    "echo 'system \"rm -rf /\"' > a.pm; perl -I. -Ma -e 1",
+    "tclsh <<< 'exec rm -rf /'",
+    "tclsh <<< 'exec sh -c {rm -rf /}'",
+    "julia -e 'run(`rm -rf /`)'",
+    'node -e \'require("child_"+"process")["exec"+"Sync"]("rm -rf /")\'',
+    'node -e \'const c=require("child_process"); c.execFileSync("rm",["-rf","/"])\'',
+    'ruby -e \'IO.popen(["rm", "-rf", "/"])\'',
+    "php -r '$c=$argv[1]; system($c);' x",
+    "gawk 'BEGIN{c=\"rm -rf /\"; system(c)}'",
+]
+PASSED = [
+    "perl -pe 's/system/exec/' file.txt",
+    "perl -pe 's/^exec (\\w+)/run $1/' file",
+    "perl -ne 'print if /eval/' log",
+    "perl -i.bak -pe 's/foo/bar/g' notes.txt",
+    'perl -e \'system("ls", "-la")\'',
+    "perl -e 'my $c = \"make\"; system($c)'",
+    "perl -e 'print \"rm -rf /\\n\"'",
+    'perl -e \'unlink join("/", "build", "a")\'',
+    "perl -e 'eval { die }; print $@'",
+    "awk '{ cmd = \"date -d @\" $1; cmd | getline d; print d }' log",
+    "awk -F: '{ print $1 | \"sort\" }' hosts",
+    "node -e 'console.log(`${process.version}`)'",
+    'node -e \'require("child_process").execSync("git status")\'',
+]
+
+
+def strongest(text: str) -> set[str]:
+    event = Command(text=text, language=Language.SHELL)
+    return {finding.action.value for finding in check(event, CommandConfig())}
+
+
+@pytest.mark.parametrize("text", HELD)
+def test_code_that_runs_or_deletes_what_it_should_not_is_held(text: str) -> None:
+    assert strongest(text) & {"block", "escalate"}
+
+
+@pytest.mark.parametrize("text", PASSED)
+def test_code_that_works_on_text_passes(text: str) -> None:
+    assert strongest(text) <= {"warn"}

@@ -115,7 +115,7 @@ ROWS = [
     ("INPUT_UNKNOWN", SHELL, "echo ls | sort | sh", "cat x.sh | sh"),
     ("EVAL_UNKNOWN", SHELL, 'eval "$CMD"', "echo $CMD"),
     (
-        "UNKNOWN_CODE",
+        "CODE_UNKNOWN",
         PYTHON,
         "import os, sys\nos.system(sys.argv[1])",
         "import os\nos.system('ls')",
