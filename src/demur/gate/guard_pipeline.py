@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from demur.codes.entry import Entry
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Surface
+from demur.codes.vocabulary import RefusalClass, Surface
 from demur.errors import InputError
 from demur.gate.guard_settings import CONFIGURED_SURFACES, GuardSettings
 from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
@@ -129,15 +130,21 @@ class _Shadow(NamedTuple):
     codes: tuple[str, ...]
 
 
+def _is_shadowable(entry: Entry) -> bool:
+    """Return whether findings of a code may be put in shadow; a policy says the same."""
+    is_hard = entry.refusal_class is RefusalClass.HARD_BLOCK
+    return entry.decided and not entry.obligations and not is_hard
+
+
 def _read_shadow(names: Iterable[str], registry: Registry) -> _Shadow:
     guards, codes = [], []
     for name in names:
         entry = registry.get(name)
         if entry is None:
             guards.append(name)
-        elif entry.obligations or not entry.decided:
+        elif not _is_shadowable(entry):
             problem = f"findings of `{name}` always bind"
-            help_text = "a person may be in danger, or nothing was judged"
+            help_text = "it is a HARD_BLOCK, a person may be in danger, or nothing was judged"
             raise InputError(problem, where="guards.shadow", help=help_text)
         else:
             codes.append(name)

@@ -118,6 +118,11 @@ def describe_effect(experience: ExperienceRow, memory: MemorySettings | None) ->
     )
 
 
+# The indexes of tenants that did not decide for longest are read again when they do.
+MAX_CACHED_TENANTS = 1000
+_LOCKS = 64
+
+
 class _CachedIndex(NamedTuple):
     version: int
     checked: float
@@ -136,7 +141,9 @@ class TenantMemories:
         self._store = store
         self._projection = projection
         self._elapsed = clock_s
-        self._locks: dict[str, Lock] = {}
+        # Indexing a large memory takes a while, so few tenants share a lock.
+        self._locks = tuple(Lock() for _ in range(_LOCKS))
+        self._cache_lock = Lock()
         self._cached: dict[str, _CachedIndex] = {}
 
     def load_index(self, tenant: str, now: datetime) -> MemoryIndex:
@@ -144,16 +151,22 @@ class TenantMemories:
         cached = self.cached_index(tenant, now)
         if cached is not None:
             return cached
-        # Lock per tenant: indexing a large memory takes a while.
-        with self._locks.setdefault(tenant, Lock()):
+        with self._locks[hash(tenant) % _LOCKS]:
             entry, elapsed = self._cached.get(tenant), self._elapsed()
             version = self._store.memory_version(tenant)
             if entry is None or entry.version != version or _is_expired(entry.snapshot, now):
                 index = self._read_index(tenant, now)
             else:
                 index = entry.snapshot
-            self._cached[tenant] = _CachedIndex(version, elapsed, index)
+            self._keep(tenant, _CachedIndex(version, elapsed, index))
             return index
+
+    def _keep(self, tenant: str, entry: _CachedIndex) -> None:
+        # INVARIANT: no more than `MAX_CACHED_TENANTS` memory indexes are cached.
+        with self._cache_lock:
+            if tenant not in self._cached and len(self._cached) >= MAX_CACHED_TENANTS:
+                del self._cached[min(self._cached, key=lambda name: self._cached[name].checked)]
+            self._cached[tenant] = entry
 
     def cached_index(self, tenant: str, now: datetime) -> MemoryIndex | None:
         """Return a tenant's memory index if it is cached and fresh, without reading the store."""
@@ -174,7 +187,8 @@ class TenantMemories:
 
     def invalidate(self, tenant: str) -> None:
         """Drop a tenant's cached index, so that the next use reads it again."""
-        self._cached.pop(tenant, None)
+        with self._cache_lock:
+            self._cached.pop(tenant, None)
 
 
 def _is_expired(index: MemoryIndex, now: datetime) -> bool:

@@ -87,7 +87,7 @@ class _PreparedStep(NamedTuple):
 class GuardPipeline:
     """Runs guards. Safe to share between threads and tasks.
 
-    `monitor` receives everything that guards do. Findings of `shadow_codes` and their children are
+    `monitor` receives everything that guards do. Findings of `shadow_codes` are
     recorded and do not bind. An object that is no guard raises here; a guard that fails later
     gives a finding.
     """
@@ -102,7 +102,8 @@ class GuardPipeline:
         clock: Clock = system_clock,
     ) -> None:
         self._registry = default_registry() if registry is None else registry
-        self.shadow_codes = _with_children(shadow_codes, self._registry)
+        # INVARIANT: a code in shadow covers no other code, nor one below it.
+        self.shadow_codes = frozenset(shadow_codes)
         self._monitor = monitor
         self._clock = clock
         self._runner: GuardRunner | None = None
@@ -365,18 +366,6 @@ def _read_event(surface: Surface | str, event: Any) -> Any:
 
 def _timeout_result(timeout_s: float) -> GuardResult:
     return GuardResult(failure=GuardFailure("timeout", f"it took longer than {timeout_s:g} s"))
-
-
-def _with_children(codes: Collection[str], registry: Registry) -> frozenset[str]:
-    """Return the codes with all codes below them."""
-    found = set(codes)
-    for entry in registry if codes else ():
-        ancestors = [entry.code]
-        while (parent := registry[ancestors[-1]].parent) is not None:
-            ancestors.append(parent)
-        if found & set(ancestors):
-            found.add(entry.code)
-    return frozenset(found)
 
 
 _DEFAULT_SURFACES = (Surface.INPUT, Surface.OUTPUT)

@@ -1,5 +1,7 @@
 """`[guards]` of the settings file: read with where, what and help, and built into a pipeline."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +10,16 @@ from support.installed_guards import GOOD, Install
 
 from demur.codes.loading import default_registry
 from demur.codes.vocabulary import Surface
-from demur.errors import InputError
+from demur.errors import DemurError, InputError
 from demur.gate.config import load_config
 from demur.gate.guard_pipeline import build_pipeline
 from demur.gate.guard_settings import GuardSettings, ToolSettings
 from demur.gate.monitor import GuardrailMonitor
+from demur.gate.pipeline import GuardPipeline
 from demur.guards.rate import RateLimit
 from demur.guards.text_rules import TextRuleError
 from demur.model.finding import Action, Finding
+from demur.policy.loader import parse_policy
 
 RULES = """\
 schema_version: guard_rules.v1
@@ -166,16 +170,58 @@ def test_rules_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["code_execution", "IRRECOVERABLE_DESTRUCTION", "DESTRUCTIVE_ACTION"]
+    ("name", "command"),
+    [("code_execution", WIPE), ("UNAPPROVED_DESTRUCTION", "git push --force")],
 )
-def test_a_guard_or_a_code_in_shadow_is_recorded_and_does_not_bind(name: str) -> None:
+def test_a_guard_or_a_code_in_shadow_is_recorded_and_does_not_bind(name: str, command: str) -> None:
     seen = GuardrailMonitor()
-    [found] = find(GuardSettings(shadow=(name,)), "code_execution", WIPE, monitor=seen)
+    [found] = find(GuardSettings(shadow=(name,)), "code_execution", command, monitor=seen)
 
     assert (found.action, found.evidence["shadow"]) == (Action.WARN, True)
     assert [one.shadow for one in seen.activations] == [True]
-    [bound] = find(GuardSettings(shadow=("RCE_RISK",)), "code_execution", WIPE)
-    assert (bound.action, "shadow" in bound.evidence) == (Action.BLOCK, False)
+
+
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [(one.parent, one.code) for one in default_registry() if one.parent is not None],
+)
+def test_a_code_in_shadow_covers_no_code_below_it(above: str, below: str) -> None:
+    """INVARIANT: a code in shadow covers no other code, nor one below it."""
+    assert below not in GuardPipeline([], shadow_codes=[above]).shadow_codes
+
+
+def test_in_shadow_of_a_parent_code_a_wipe_is_still_refused() -> None:
+    [bound] = find(GuardSettings(shadow=("DESTRUCTIVE_ACTION",)), "code_execution", WIPE)
+
+    assert (bound.code, bound.action) == ("IRRECOVERABLE_DESTRUCTION", Action.BLOCK)
+    assert "shadow" not in bound.evidence
+
+
+def is_refused(read: Callable[[], object]) -> bool:
+    try:
+        read()
+    except DemurError:
+        return True
+    return False
+
+
+def test_settings_and_policies_put_the_same_codes_in_shadow() -> None:
+    text = """
+schema_version: policy.v1
+policy_id: any
+policy_version: 1.0.0
+shadow:
+  - {{code: {}, reason: on trial}}
+rules:
+  - {{id: R, stage: ALLOW_PATHS, if: {{action_type: x}}, then: {{verdict: ALLOW}}}}
+"""
+    registry = default_registry()
+    for entry in registry:
+        settings = GuardSettings(shadow=(entry.code,))
+        by_settings = is_refused(partial(build_pipeline, settings, "input", registry=registry))
+        by_policy = is_refused(partial(parse_policy, text.format(entry.code)))
+
+        assert by_settings == by_policy, entry.code
 
 
 def test_an_installed_guard_can_be_put_in_shadow_by_its_name(install: Install) -> None:
@@ -201,6 +247,7 @@ def test_settings_of_other_surfaces_do_not_matter_to_a_pipeline() -> None:
         ("zz", "unknown guard or code `zz`", "a surface, the name of an installed guard"),
         ("CRISIS_ESCALATION", "findings of `CRISIS_ESCALATION` always bind", "in danger"),
         ("GUARDRAIL_UNAVAILABLE", "always bind", "nothing was judged"),
+        ("IRRECOVERABLE_DESTRUCTION", "always bind", "HARD_BLOCK"),
     ],
 )
 def test_a_shadow_that_means_nothing_is_an_error(name: str, problem: str, help_text: str) -> None:

@@ -2,6 +2,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.gates import NOON, gate_over, refund
 
 from demur.gate.memory import TenantMemories, build_experience, build_label
@@ -110,3 +112,18 @@ def test_vectors_of_another_projection_do_not_count_and_somebody_hears_of_it(
 
     assert [one.memory_id for one in index.experiences] == ["m2"]
     assert "another projection" in caplog.text
+
+
+@given(st.lists(st.integers(0, 12), max_size=50))
+def test_only_so_many_indexes_are_cached(tenants: list[int]) -> None:
+    """INVARIANT: no more than `MAX_CACHED_TENANTS` memory indexes are cached."""
+    watch = Watch()
+    with open_store(":memory:") as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("demur.gate.memory.MAX_CACHED_TENANTS", 5)
+        memories = TenantMemories(store, PROJECTION.name, clock_s=watch)
+        for number in tenants:
+            watch.now += 0.001
+            memories.load_index(f"t{number}", NOON)
+
+            assert len(memories._cached) <= 5
+            assert memories.cached_index(f"t{number}", NOON) is not None
