@@ -282,6 +282,9 @@ def _apply_condition(
         if piece.operator[-1] == "+":
             readings += [()] if missing else []
             readings += others if not missing or words is None else []
+        elif piece.operator == ":?" and missing:
+            # The shell ends here if the variable is empty, so it is never that.
+            readings.append((Value(f"${piece.text}?", known=False),))
         elif piece.operator[-1] == "?" or not missing:
             readings.append(words)
             readings += others if not sure and piece.operator[-1] != "?" else []

@@ -64,6 +64,7 @@ PAIRS = {
         ("rm -rf ~/Library/Caches/Homebrew", "rm -rf ~/Library"),
         ('rm -rf "$TMPDIR"/*', 'rm -rf "$DATADIR"/*'),
         ("rm -rf /var/lib/apt/lists/*", "rm -rf /var/lib/apt"),
+        ('rm -rf "${DATADIR:?}"/*', 'rm -rf "${DATADIR:-}"/*'),
         ('rm -rf "${RUNNER_TEMP}/"*', 'rm -rf "$1"/*'),
     ],
     "a database in a file of the workspace is a file of the workspace": [
