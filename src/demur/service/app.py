@@ -33,7 +33,6 @@ from demur.service.calls import (
     ApiRoute,
     check_host,
     check_origin,
-    encode_json,
     format_event,
     is_forwarded,
     read_body,
@@ -45,6 +44,7 @@ from demur.service.calls import (
     with_security,
 )
 from demur.service.cookies import SESSION_COOKIE, CallOrigin, read_cookie, read_origin
+from demur.service.json_body import encode_json
 from demur.service.problem import (
     ProblemError,
     forbidden,

@@ -1,7 +1,6 @@
 """HTTP as route handlers see it: calls, answers, routes, bodies, queries and headers."""
 
 import asyncio
-import json
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -16,15 +15,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import parse_qsl
 
-import msgspec
 from starlette.types import Receive
 
 from demur.listener import is_ip_address, is_loopback
 from demur.service.authentication import Principal, Role
 from demur.service.cookies import CallOrigin
-from demur.service.problem import ProblemError, forbidden, invalid_call, replace_surrogates
+from demur.service.json_body import decode_json, encode_json
+from demur.service.problem import ProblemError, forbidden, invalid_call
 from demur.source.item import did_you_mean
-from demur.source.mismatch import describe_mismatch
 
 if TYPE_CHECKING:
     from demur.service.service import Service
@@ -37,8 +35,6 @@ T = TypeVar("T")
 MAX_INLINE_BYTES = 2 << 10
 MAX_INLINE_COMMAND_BYTES = 256
 MAX_INLINE_REQUEST_BYTES = 16 << 10
-encode_json = msgspec.json.Encoder().encode
-_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 # Longer numbers are out of range for every parameter.
 _MAX_DIGITS = 9
 
@@ -137,69 +133,6 @@ class ApiCall(NamedTuple):
 async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def decode_json(raw: bytes, kind: type[T]) -> T:
-    """Return JSON, decoded as a type.
-
-    Raises:
-        ProblemError: It is no JSON, not of that type, or an object has a key twice.
-    """
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        # Bounded: there are only as many types as routes.
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
-    if not raw:
-        raise invalid_call(400, "the body is empty", help="send a JSON object")
-    try:
-        value: T = decoder.decode(raw)
-        # Readers disagree on which value of a duplicate key counts.
-        _find_duplicates(raw.decode())
-    except msgspec.ValidationError as error:
-        found = describe_mismatch(error, kind)
-        raise invalid_call(422, found.problem, found.where, found.help) from error
-    except _DuplicateKeyError:
-        where = _locate_duplicate(raw)
-        raise invalid_call(422, "duplicate key", where, "send each key once") from None
-    except RecursionError as error:
-        raise invalid_call(400, "the body is nested too deeply") from error
-    except (msgspec.DecodeError, ValueError) as error:
-        raise invalid_call(400, f"the body is not JSON: {error}") from error
-    return value
-
-
-class _DuplicateKeyError(Exception):
-    """An object has a key twice."""
-
-
-class _JsonObject(list[tuple[str, Any]]):
-    """An object with all its keys, also duplicate ones."""
-
-
-def _check_pairs(pairs: list[tuple[str, Any]]) -> None:
-    if len(dict(pairs)) != len(pairs):
-        raise _DuplicateKeyError
-
-
-_find_duplicates = json.JSONDecoder(object_pairs_hook=_check_pairs, parse_int=len).decode
-
-
-def _locate_duplicate(raw: bytes) -> str:
-    """Return the path to the first key that an object has twice."""
-    pending: list[tuple[str, Any]] = [("", json.loads(raw, object_pairs_hook=_JsonObject))]
-    while pending:
-        path, value = pending.pop()
-        if isinstance(value, _JsonObject):
-            names: set[str] = set()
-            for name, _ in value:
-                if name in names:
-                    return replace_surrogates(f"{path}.{name}".removeprefix(".")[:200])
-                names.add(name)
-            pending += [(f"{path}.{name}", part) for name, part in reversed(value)]
-        elif isinstance(value, list):
-            parts = list(enumerate(value))
-            pending += [(f"{path}[{number}]", part) for number, part in reversed(parts)]
-    return ""
 
 
 def json_answer(value: Any, status: int = 200, **headers: str) -> ApiAnswer:

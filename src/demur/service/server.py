@@ -28,7 +28,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from demur.emit.envelope import PROBLEM_MEDIA_TYPE
 from demur.listener import bind_listener as bound
 from demur.listener import listener_url
-from demur.service.calls import SECURITY_HEADERS, encode_json
+from demur.service.calls import SECURITY_HEADERS
+from demur.service.json_body import encode_json
 from demur.service.problem import invalid_call, problem_details
 from demur.service.settings import ServiceSettings
 

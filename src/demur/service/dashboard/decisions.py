@@ -34,7 +34,7 @@ from demur.service.dashboard.rendering import encode_segment
 from demur.service.record_search import find_newest, require_record
 from demur.service.routes.decisions import filter_from_query, is_page_start
 from demur.source.item import closest_name
-from demur.store.backend import RecordFilter
+from demur.store.backend import RecordFilter, StorageError, UnavailableError
 
 _MAX_DEPTH = 12
 
@@ -290,7 +290,9 @@ def replay_page(call: ApiCall) -> ApiAnswer:
     record = require_record(call)
     try:
         replay = replay_pack(export_pack(call.service.store, record))
-    except (Unreplayable, InputError) as error:
+    except UnavailableError:
+        raise
+    except (Unreplayable, InputError, StorageError) as error:
         return _render_one(call, None, error)
     return _render_one(call, replay, None)
 
@@ -308,6 +310,7 @@ def _render_one(call: ApiCall, replay: ReplayResult | None, error: DemurError | 
         section="decisions",
         record=record,
         row=decision_row(record),
+        changed=report.changed,
         codes=[(code, report.codes.get(code, "")) for code in record.reason_codes],
         lifted=[code for code in record.resolved_codes if code not in record.reason_codes],
         rules=[rule._asdict() for rule in report.rules],

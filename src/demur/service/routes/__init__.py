@@ -9,7 +9,8 @@ import msgspec
 from demur.emit.envelope import PROBLEM_MEDIA_TYPE
 from demur.model.record import DecisionRecord
 from demur.model.schema import record_schema
-from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, RouteTable, encode_json
+from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, RouteTable
+from demur.service.json_body import encode_json
 from demur.service.routes.checks import CHECK_ROUTES
 from demur.service.routes.codes import CODE_ROUTES
 from demur.service.routes.decide import DECIDE_ROUTES

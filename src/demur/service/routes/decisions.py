@@ -43,7 +43,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecisionExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Why it was decided so: codes and rules in words, labels, and related decisions."""
+    """Why it was decided so: codes and rules in words, labels, and related decisions.
+
+    `changed` says which parts in the store are not those that decided; they are left out.
+    """
 
     decision_id: str
     summary: str
@@ -53,6 +56,7 @@ class DecisionExplanation(msgspec.Struct, frozen=True, kw_only=True):
     grants: list[dict[str, Any]]
     labels: list[dict[str, Any]]
     family: list[str]
+    changed: list[str]
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +180,7 @@ def explain_decision(call: ApiCall) -> DecisionExplanation:
         grants=[grant._asdict() for grant in summarize_grants(record)],
         labels=[label._asdict() for label in report.labels],
         family=[one.decision_id for one in report.family],
+        changed=list(report.changed),
     )
 
 

@@ -15,11 +15,12 @@ from typing import Annotated, Any
 import msgspec
 
 from demur.codes.vocabulary import Obligation, Surface
-from demur.enforce.context import CallContext, Steps, adrive, drive
+from demur.enforce.context import GENERATE_ACTION, CallContext, Steps, adrive, drive
 from demur.enforce.describe import DescribeCall
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.enforce.streams import AnswerStream
+from demur.errors import InputError, InputTypeError
 from demur.gate.inputs import check_signals
 from demur.guards.builtin import parse_event
 from demur.guards.pinning import ContextMessage, PinManifest
@@ -35,10 +36,10 @@ from demur.service.calls import (
     ApiAnswer,
     ApiCall,
     RouteTable,
-    decode_json,
     format_event,
     json_answer,
 )
+from demur.service.json_body import decode_json
 from demur.service.problem import invalid_call
 from demur.service.routes.checks import warm_surfaces
 from demur.service.routes.decide import require_made
@@ -207,12 +208,14 @@ def context_for(call: ApiCall, body: EnforceCall) -> CallContext:
 
     Raises:
         InputError: A signal is invalid.
-        ProblemError: The subject is invalid, or the key is bound to others.
+        ProblemError: The subject or the request is invalid, or the key is bound to others.
     """
     check_signals(body.signals)
     _check_subject(body.subject)
     request = getattr(body, "request", None) or {}
     call.caller.require_subjects(body.subject, request.get("subject"))
+    if request:
+        _check_request(call, body, request)
     tenant = call.caller.tenant
     subject_id = (body.subject or {}).get("id")
     return CallContext(
@@ -234,6 +237,17 @@ def _check_subject(subject: Mapping[str, Any] | None) -> None:
     except msgspec.ValidationError as error:
         found = describe_mismatch(error, Subject)
         raise invalid_call(422, found.problem, f"subject.{found.where}", found.help) from error
+
+
+def _check_request(call: ApiCall, body: EnforceCall, request: Mapping[str, Any]) -> None:
+    """Refuse a request that the gate could not read, instead of answering that it was no use."""
+    is_whole = isinstance(body, EnforceToolCall | EnforceToolResult)
+    parts = request if is_whole else {"action": {"type": GENERATE_ACTION}, **request}
+    try:
+        call.service.gate.check_request(parts, tenant=call.caller.tenant)
+    except (InputError, InputTypeError) as error:
+        where = f"request.{error.where}" if error.where else "request"
+        raise invalid_call(422, error.problem, where, error.help) from error
 
 
 async def _answer_check(
