@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from faults.conftest import Report
@@ -18,6 +19,9 @@ from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
 from demur.store.spool import Spool
 from demur.store.verify import verify_chain
+
+if TYPE_CHECKING:
+    from demur.model.record import DecisionRecord
 
 REQUEST = {"action": {"type": "refund", "amount": {"value": 20, "currency": "USD"}}}
 
@@ -41,18 +45,19 @@ def test_a_disk_that_fills_up_again_and_again_loses_nothing(
 ) -> None:
     path, spool = tmp_path / "demur.db", Spool(tmp_path / "spool.jsonl")
     large = {**REQUEST, "evidence": {"text": "x" * 50_000}}
-    records = []
+    records: list[DecisionRecord] = []
     with Gate(parse_policy(POLICY), open_store(path), spool=spool) as gate:
         assert gate.store is not None
         for _ in range(rounds):
-            # All files together have no more room than what there is, and a little.
+            # No file may grow by more than a little.
             size = max(file.stat().st_size for file in tmp_path.iterdir()) + 300_000
             with no_file_beyond(size), caplog.at_level(logging.INFO, "demur"):
                 while not records or records[-1].verdict is not Verdict.ABSTAIN:
                     records.append(gate.decide(large))
                 records += [gate.decide(large) for _ in range(50)]
-            records.append(gate.decide(REQUEST))
-            assert records[-1].verdict is Verdict.ALLOW
+            after = gate.decide(REQUEST)
+            assert after.verdict is Verdict.ALLOW
+            records.append(after)
         stored = [record.decision_id for record in gate.store.find_records()]
         assert verify_chain(gate.store.backend).holds
 
