@@ -1,17 +1,26 @@
 """`demur doctor`: print health checks, and apply their fixes."""
 
 import json
+import os
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 
+from demur.cli.hook_install import describe_writable_files
 from demur.cli.main import Arguments
 from demur.cli.terminal import Paint
 from demur.cli.workspace import add_config_option, config_path
 from demur.errors import DemurError, one_line
 from demur.gate.clock import system_clock
 from demur.gate.config import load_config
+from demur.integrations.claude_code.settings import (
+    is_isolated_command,
+    list_demur_commands,
+    parse_settings,
+    read_settings_file,
+)
 from demur.observe.health import (
     HealthCheck,
     HealthState,
@@ -68,6 +77,30 @@ def _run_checks(args: Namespace, now: datetime) -> Iterator[HealthCheck]:
         yield from check_health(path, config, now)
     yield from check_clock(now)
     yield from check_extras()
+    yield from _check_hooks()
+
+
+def _check_hooks() -> Iterator[HealthCheck]:
+    """Yield a check of each settings file of Claude Code that runs demur as a hook."""
+    home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
+    names = ("settings.json", "settings.local.json")
+    for path in [*(Path(".claude", name) for name in names), home / "settings.json"]:
+        try:
+            file = read_settings_file(path)
+            commands = list_demur_commands(parse_settings(file.text, str(path)))
+        except DemurError as error:
+            yield from report_error("hook", error)
+            continue
+        if not commands:
+            continue
+        note = next(describe_writable_files([path]), None)
+        if not all(is_isolated_command(command) for command in commands):
+            note = "the hook runs by name or with the environment of the project"
+        if note is None:
+            yield HealthCheck("hook", HealthState.OK, f"{path} runs demur isolated")
+        else:
+            help_text = "`demur hook install claude-code`, from a demur that another user installed"
+            yield HealthCheck("hook", HealthState.WARNING, f"{path}: {note}", help_text)
 
 
 def _apply_fixes(checks: Sequence[HealthCheck]) -> Iterator[HealthCheck]:

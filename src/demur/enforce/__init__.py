@@ -18,7 +18,12 @@ if TYPE_CHECKING:
         safe_stream,
     )
     from demur.enforce.history import CallHistories, LocalCallHistories
-    from demur.enforce.opening import build_enforcer, open_enforcer, read_agent_policy
+    from demur.enforce.opening import (
+        build_enforcer,
+        open_enforcer,
+        read_agent_policy,
+        resolve_links,
+    )
     from demur.enforce.result import (
         Approval,
         CheckResult,
@@ -72,6 +77,7 @@ __all__ = [
     "open_enforcer",
     "open_limiter",
     "read_agent_policy",
+    "resolve_links",
     "safe_generate",
     "safe_stream",
     "standard_pipeline",
@@ -92,7 +98,7 @@ _HOMES = {
         "safe_generate safe_stream"
     ),
     "demur.enforce.history": "CallHistories LocalCallHistories",
-    "demur.enforce.opening": "build_enforcer open_enforcer read_agent_policy",
+    "demur.enforce.opening": "build_enforcer open_enforcer read_agent_policy resolve_links",
     "demur.enforce.result": (
         "Approval CheckResult GrantFor GuardedAnswer Refused acollect_grants collect_grants"
     ),

@@ -53,6 +53,16 @@ def test_without_settings_there_is_a_problem_and_help() -> None:
     assert ran.out.endswith("\n1 problem\n")
 
 
+def test_keys_that_expire_soon_or_never_are_warned_of() -> None:
+    for words in (["--expires", "3d"], ["--expires", "never"], []):
+        demur("keys", "create", "--tenant", "acme", "--role", "read", *words)
+    soon, never = found()
+
+    assert (soon["state"], soon["check"], never["check"]) == ("warning", "api keys", "api keys")
+    assert " of acme expires at 20" in soon["what"]
+    assert never["what"].startswith("1 never expire, like ")
+
+
 def test_settings_that_cannot_be_used_are_a_problem() -> None:
     setting("atempts = 3")
 
@@ -138,6 +148,14 @@ def test_keys_that_cannot_be_read_are_a_problem() -> None:
     setting('keys = "gone.json"')
 
     assert said("problem", "keys") == "gone.json: cannot read the keys: no such file or directory"
+
+
+def test_a_revocation_file_that_cannot_be_read_is_a_problem() -> None:
+    setting('revocations = "revoked.json"')
+    assert said("problem", "revocations").startswith("revoked.json: cannot read")
+    demur("grant", "revoke", "g1", "--revoked", "revoked.json")
+
+    assert said("ok", "revocations") == "1 grants are revoked by revoked.json"
 
 
 def test_a_store_that_is_not_there_yet_is_fine() -> None:
@@ -313,3 +331,19 @@ def test_a_trusted_key_that_cannot_sign_is_no_secret() -> None:
     setting('keys = "mary.trusted.json"')
 
     assert found() == []
+
+
+def test_a_hook_that_the_agent_could_replace_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    demur("hook", "install", "claude-code", "--yes")
+    monkeypatch.setattr("os.access", lambda _path, _mode: True)
+    assert "an agent that runs as you can write" in said("warning", "hook")
+    monkeypatch.setattr("os.access", lambda _path, _mode: False)
+    assert found() == []
+
+    demur("hook", "install", "claude-code", "--yes", "--project")
+    assert "by name or with the environment" in said("warning", "hook")
+    Path(".claude/settings.json").write_text('{"hooks": 3}')
+    assert "`hooks` must be an object" in said("problem", "hook")

@@ -84,6 +84,23 @@ def is_demur_command(command: object) -> bool:
     return bool(by_name) or any(words[place:][: len(by_module)] == by_module for place in places)
 
 
+def is_isolated_command(command: str) -> bool:
+    """Return whether a hook runs an absolute interpreter that ignores its environment."""
+    words = shlex.split(command)
+    return PurePath(words[0]).is_absolute() and words[1:3] == ["-I", "-m"]
+
+
+def list_demur_commands(settings: Mapping[str, Any]) -> list[str]:
+    """Return the commands of the settings that run demur.
+
+    Raises:
+        InputError: The hooks are not in the format of Claude Code.
+    """
+    groups = (group for groups in _require_hooks(settings).values() for group in groups)
+    hooks = (hook for group in groups if _has_demur_hook(group) for hook in group["hooks"])
+    return [hook["command"] for hook in hooks if _is_demur_hook(hook)]
+
+
 def add_hooks(settings: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Return the settings with a hook that runs `words` at each event, and no other demur hook.
 
