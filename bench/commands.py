@@ -21,6 +21,7 @@ import hashlib
 import json
 import re
 import statistics
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -42,6 +43,8 @@ LANGUAGES = {
     "command_prompt": Language.CMD,
 }
 HELD = ("block", "escalate")
+MAX_HELD_SHARE = 0.01
+MIN_ROWS = 100  # a smaller set says little about a share of one in a hundred
 STRENGTH = ("block", "escalate", "warn", "")
 # Patterns that deny lists usually hold.
 REGEXES = re.compile(
@@ -120,8 +123,9 @@ def print_false_alarms(benign: list[Row]) -> None:
         print(f"{name:34}{format_rates(found)}")
 
 
-def print_ordinary(sets: dict[str, list[str]], *, show_held: bool) -> None:
-    """Print how often the guard holds or warns of ordinary commands, set by set."""
+def print_ordinary(sets: dict[str, list[str]], *, show_held: bool) -> bool:
+    """Print how many ordinary commands are held or warned of; return whether few are held."""
+    few = True
     print("\nordinary commands, per cent [95 %]")
     print(f"{'':34}{'rows':>6}  {'held':17}  {'warned only':17}")
     held_rows: list[tuple[str, str, str]] = []
@@ -135,8 +139,10 @@ def print_ordinary(sets: dict[str, list[str]], *, show_held: bool) -> None:
         held, total = sum(found[action] for action in HELD), sum(found.values())
         rates = f"{format_rate(held, total)}  {format_rate(found['warn'], total)}"
         print(f"{name:34}{total:>6}  {rates}")
+        few = few and (total < MIN_ROWS or held <= MAX_HELD_SHARE * total)
     for name, text, rules in held_rows if show_held else ():
         print(f"{name}: {rules}: {text!r}")
+    return few
 
 
 def held_rules(text: str) -> list[str]:
@@ -250,7 +256,7 @@ def main() -> None:
     collected = collect_commands(options.packages)
     sets = {name: [text for text, _ in rows] for name, rows in collected.items()}
     documented = {"tldr pages": [row["text"] for row in benign]} if benign else {}
-    print_ordinary(documented | sets, show_held=options.show_held)
+    few_held = print_ordinary(documented | sets, show_held=options.show_held)
     if attacks:
         print_unix_attacks(attacks)
     if attacks and not options.quick:
@@ -259,6 +265,8 @@ def main() -> None:
         print_speed(benign, attacks)
     if attacks and options.fuzz:
         run_splices([row["text"] for row in [*benign, *attacks]], options.fuzz)
+    if not few_held:
+        sys.exit(f"commands: a set of ordinary commands has more than {MAX_HELD_SHARE:.0%} held")
 
 
 if __name__ == "__main__":
