@@ -65,9 +65,11 @@ def write(folder: Path) -> None:
         packs = _write_packs(folder / "packs", gate, records)
         assert gate.store is not None
         gate.store.save_checkpoint("2026-11-15T13:00:00.000Z")
-        gate.store.erase_subject("globex", "agent:erased")
-        lines = b"".join(write_line(record) + b"\n" for record in gate.store.find_records())
+        # Records of before events had these ends, too: erasing appends an event after them.
         heads = msgspec.to_builtins(gate.store.list_heads())
+        author = {"by": "golden", "reason": "an erased record", "now": "2026-11-15T14:00:00.000Z"}
+        gate.store.backend.erase_subject("globex", "agent:erased", **author)
+        lines = b"".join(write_line(record) + b"\n" for record in gate.store.find_records())
     (folder / "records.jsonl").write_bytes(lines)
     (folder / "grants.json").write_bytes(canonical_bytes(msgspec.to_builtins(_grants())))
     _write_digests(folder / "digests.json", heads=heads, packs=packs)

@@ -13,9 +13,11 @@ from support.property_runs import examples
 from demur.audit.diff import Unreplayable
 from demur.audit.pack import PackError, read_pack, read_zip, write_pack, write_zip
 from demur.audit.replay import replay_pack
-from demur.audit.report import export_pack
+from demur.audit.report import export_pack, read_snapshot
 from demur.canonical import canonical_bytes
 from demur.memory.recall import MemorySettings
+from demur.policy.loader import digest_policy
+from demur.store.backend import StorageError
 
 # Each of these reads a whole registry again.
 FEW = settings(max_examples=examples(40))
@@ -174,3 +176,33 @@ def test_any_text_for_a_policy_ends_in_a_pack_error(kind: str, text: str) -> Non
         members["policy.yaml"] = text.encode("utf-8", "surrogatepass")
 
     assert how(forged(packs()[kind], change)).startswith("policy.yaml")
+
+
+@FEW
+@given(st.sampled_from(["policy", "registry"]), st.data())
+def test_a_snapshot_with_any_changed_character_is_never_shown(
+    kind: str, data: st.DataObject
+) -> None:
+    """INVARIANT: a text that is not the one that decided is never shown as if it were."""
+    with opened() as gate:
+        record = gate.decide(refund(400))
+        digests = {
+            "policy": record.determinism.policy_digest,
+            "registry": record.determinism.registry_digest,
+        }
+        store, digest = stored(gate), digests[kind]
+        text = read_snapshot(store, kind, digest)
+        assert text is not None
+        place = data.draw(st.integers(0, len(text) - 1))
+        other = text[:place] + data.draw(st.sampled_from("x0 \n{")) + text[place + 1 :]
+        with store.backend._open_write() as execute:
+            change = "UPDATE snapshots SET text = :text WHERE digest = :digest"
+            execute(change, {"text": other, "digest": digest})
+        try:
+            shown = read_snapshot(store, kind, digest)
+        except StorageError:
+            assert other != text
+        else:
+            # The digest of a policy ignores spacing and comments.
+            assert shown == other
+            assert other == text or digest_policy(other) == digest

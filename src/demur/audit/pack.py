@@ -18,6 +18,13 @@ from demur.errors import DemurError, InputError
 from demur.grants.keys import KeyRing, SigningKey
 from demur.model.grant import Grant
 from demur.model.record import ChainLink, DecisionRecord
+from demur.store.events import (
+    EventRow,
+    decode_events,
+    encode_events,
+    erased_decisions,
+    read_event,
+)
 from demur.store.rows import ChainHead, genesis_head, link_hash
 from demur.version import ENGINE_VERSION
 
@@ -215,10 +222,11 @@ POLICY = "policy.yaml"
 REGISTRY = "registry.json"
 MEMORY = "memory.json"
 EARLIER = "earlier.json"
+EVENTS = "events.json"
 GRANTS = "grants.json"
 _README = "README.txt"
 _NEEDED = (RECORD, POLICY, REGISTRY, _README)
-_OPTIONAL = (SEALED, MEMORY, EARLIER, GRANTS)
+_OPTIONAL = (SEALED, MEMORY, EARLIER, GRANTS, EVENTS)
 _MEMBER = {"record": RECORD, "sealed": SEALED, "chain": MANIFEST}
 # Keys of grants sign packs too; the prefix keeps the two signatures apart.
 _SIGNED = b"demur pack.v1\n"
@@ -238,6 +246,9 @@ This is one decision of demur, and everything that it was made of.
 """
 
 
+_EVENT_WORDS = b"""
+  events.json    the events of the chain that concern the record, such as its erasure
+"""
 _GRANT_WORDS = b"""
   grants.json    the grants as they were signed; a record holds only their digests
 """
@@ -265,6 +276,7 @@ class Pack(NamedTuple):
     """The content of a pack. `signed_by` is the holder of the trusted key, if it was checked.
 
     `grants` are those of the decision with their signatures; only a signed pack holds them.
+    `events` are the links of the chain that say what was done to the record.
     """
 
     record: DecisionRecord
@@ -275,6 +287,7 @@ class Pack(NamedTuple):
     signature: PackSignature | None = None
     signed_by: str | None = None
     grants: tuple[Grant, ...] = ()
+    events: tuple[EventRow, ...] = ()
 
 
 class _PackManifest(
@@ -341,8 +354,11 @@ def _build_members(pack: Pack, *, with_grants: bool) -> dict[str, bytes]:
         members[MEMORY] = _encode_canonical(pack.memory)
     if pack.earlier is not None:
         members[EARLIER] = write_line(pack.earlier)
+    if pack.events:
+        members[_README] += _EVENT_WORDS
+        members[EVENTS] = encode_events(pack.events)
     if pack.grants and with_grants:
-        members[_README] = _WORDS + _GRANT_WORDS
+        members[_README] += _GRANT_WORDS
         members[GRANTS] = _encode_canonical(pack.grants)
     return members
 
@@ -425,6 +441,7 @@ def _build_pack(members: Mapping[str, bytes], manifest: _PackManifest) -> Pack:
         earlier=_read_earlier(members),
         signature=manifest.signature,
         grants=_read_grants(members, record),
+        events=_read_events(members, record),
     )
 
 
@@ -455,6 +472,23 @@ def _read_earlier(members: Mapping[str, bytes]) -> DecisionRecord | None:
         return read_line(members[EARLIER])
     except InputError as error:
         raise PackError(error.problem, where=EARLIER) from error
+
+
+def _read_events(members: Mapping[str, bytes], record: DecisionRecord) -> tuple[EventRow, ...]:
+    if EVENTS not in members:
+        return ()
+    try:
+        rows = decode_events(members[EVENTS])
+        named = [record.decision_id in erased_decisions(read_event(row)) for row in rows]
+        exact = encode_events(rows) == members[EVENTS]
+    except _UNREADABLE as error:
+        raise PackError(f"not a list of events: {error}", where=EVENTS) from error
+    if not rows or not exact:
+        raise PackError("not written as packs are", where=EVENTS)
+    place = 0 if record.chain is None else record.chain.seq
+    if not all(named) or any(row.tenant != record.tenant or row.seq <= place for row in rows):
+        raise PackError("not events that concern the record", where=EVENTS)
+    return rows
 
 
 def _read_grants(members: Mapping[str, bytes], record: DecisionRecord) -> tuple[Grant, ...]:

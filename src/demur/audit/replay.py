@@ -247,6 +247,9 @@ def replay_pack(pack: Pack) -> ReplayResult:
         Unreplayable: A needed part is not in the pack.
     """
     record, engine = pack.record, build_engine(pack, usable_engine(pack.record))
+    for row in pack.events if record.sealed is None else ():
+        problem = f"what came in was erased on {row.created_at[:10]} by {row.by}: {row.reason}"
+        raise Unreplayable(problem, where="sealed")
     try:
         engine_input = recorded_input(record, engine)
     except InputError as error:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from demur.audit.pack import Pack, PackedExperience
+from demur.canonical import digest_of_bytes
 from demur.codes.loading import parse_bundle
 from demur.codes.markup import markdown_code, markdown_prose
 from demur.codes.vocabulary import Verdict
@@ -21,8 +22,10 @@ from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.model.request import own_signals
 from demur.policy.evaluation import FoundCode
-from demur.policy.loader import parse_policy
+from demur.policy.loader import digest_policy, parse_policy
 from demur.policy.policy import Policy, Stage, describe_condition
+from demur.store.backend import StorageError
+from demur.store.events import EventRow, erased_decisions, read_event
 from demur.store.rows import Label
 from demur.store.store import Store
 
@@ -67,16 +70,21 @@ class DecisionReport(NamedTuple):
     signals: Mapping[str, Any]
     family: tuple[DecisionRecord, ...]
     labels: tuple[Label, ...]
+    changed: tuple[str, ...] = ()
 
 
 def report_decision(store: Store, record: DecisionRecord) -> DecisionReport:
-    """Return the report on a decision, by the policy and registry of its own time."""
+    """Return the report on a decision, by the policy and registry of its own time.
+
+    `changed` says which parts in the store are not those that decided; they are left out.
+    """
     determinism = record.determinism
-    registry = _load(store, determinism.registry_digest, parse_bundle)
+    changed = [] if record.seal_holds else ["what came in is not what was decided on"]
+    registry = _load(store, "registry", determinism.registry_digest, parse_bundle, changed)
     policy = None
     if registry is not None:
         read_policy = partial(parse_policy, registry=registry)
-        policy = _load(store, determinism.policy_digest, read_policy)
+        policy = _load(store, "policy", determinism.policy_digest, read_policy, changed)
     family = store.list_family(record.tenant, record.root_id or record.decision_id)
     codes = dict.fromkeys((*record.reason_codes, *record.resolved_codes, *record.shadowed_codes))
     known = {} if registry is None else {code: registry.get(code) for code in codes}
@@ -90,14 +98,45 @@ def report_decision(store: Store, record: DecisionRecord) -> DecisionReport:
         signals=own_signals(signals),
         family=tuple(family),
         labels=tuple(label for one in family for label in store.list_labels(one.decision_id)),
+        changed=tuple(changed),
     )
 
 
-def _load(store: Store, digest: str, parse: Callable[[str], _Parsed]) -> _Parsed | None:
-    """Return the text of a snapshot parsed; None if it is gone or cannot be read."""
+def read_snapshot(store: Store, kind: str, digest: str) -> str | None:
+    """Return the policy or registry with that digest; None if the store does not hold it.
+
+    Raises:
+        StorageError: The store holds another text under this digest.
+    """
     snapshot = store.get_snapshot(digest)
+    if snapshot is None or snapshot.kind != kind:
+        return None
     try:
-        return None if snapshot is None else parse(snapshot.text)
+        text = snapshot.text
+        actual = digest_policy(text) if kind == "policy" else digest_of_bytes(text.encode())
+    except (DemurError, UnicodeError):
+        actual = ""
+    # INVARIANT: a text that is not the one that decided is never shown as if it were.
+    if actual != digest:
+        problem = f"the {kind} in the store is not the one that decided"
+        help_text = "it was changed in the database; restore it from a backup"
+        raise StorageError(problem, where=digest, help=help_text)
+    return text
+
+
+def _load(
+    store: Store, kind: str, digest: str, parse: Callable[[str], _Parsed], changed: list[str]
+) -> _Parsed | None:
+    """Return a snapshot parsed; None if it is gone, was changed or cannot be read."""
+    try:
+        text = read_snapshot(store, kind, digest)
+    except StorageError as error:
+        if error.where != digest:
+            raise
+        changed.append(error.problem)
+        return None
+    try:
+        return None if text is None else parse(text)
     except DemurError:
         return None
 
@@ -207,6 +246,8 @@ def _ticket_lines(report: DecisionReport) -> Iterator[str]:
     place = f"{markdown_code(record.decision_id)}, tenant {markdown_code(record.tenant)}"
     yield f"- **Decision** {place}"
     yield f"- **Time** {record.created_at}"
+    for part in report.changed:
+        yield f"- **Changed** {part}: run `demur audit verify`"
     if not record.enforced:
         yield "- **Advisory**: recorded; it did not bind"
 
@@ -248,7 +289,7 @@ def export_pack(store: Store, record: DecisionRecord) -> Pack:
 
     Raises:
         InputError: The store lacks the policy, the registry or the earlier decision.
-        StorageError: The store cannot be read.
+        StorageError: The store cannot be read, or what it holds was changed.
     """
     determinism = record.determinism
     return Pack(
@@ -258,7 +299,17 @@ def export_pack(store: Store, record: DecisionRecord) -> Pack:
         memory=tuple(_packed_experiences(store, record)),
         earlier=_earlier_record(store, record),
         grants=_signed_grants(store, record),
+        events=_own_events(store, record),
     )
+
+
+def _own_events(store: Store, record: DecisionRecord) -> tuple[EventRow, ...]:
+    """Return the events that erased the record."""
+    if record.sealed is not None:
+        return ()
+    first = 1 if record.chain is None else record.chain.seq
+    rows = store.backend.read_events(record.tenant, first)
+    return tuple(row for row in rows if record.decision_id in erased_decisions(read_event(row)))
 
 
 def _signed_grants(store: Store, record: DecisionRecord) -> tuple[Grant, ...]:
@@ -270,11 +321,11 @@ def _signed_grants(store: Store, record: DecisionRecord) -> tuple[Grant, ...]:
 
 
 def _snapshot_text(store: Store, kind: str, digest: str) -> str:
-    snapshot = store.get_snapshot(digest)
-    if snapshot is None or snapshot.kind != kind:
+    text = read_snapshot(store, kind, digest)
+    if text is None:
         problem = f"the store does not hold the {kind} that decided"
         raise InputError(problem, where=digest, help=f"today's {kind} is never used instead")
-    return snapshot.text
+    return text
 
 
 def _packed_experiences(store: Store, record: DecisionRecord) -> Iterator[PackedExperience]:

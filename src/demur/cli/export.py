@@ -59,6 +59,7 @@ from demur.grants.keys import KeyRing, read_signing_key
 from demur.model.record import DecisionRecord
 from demur.policy.loader import load_policy
 from demur.service.sample import SAMPLE_TENANT
+from demur.store.backend import StorageError
 from demur.store.rows import ChainHead
 from demur.store.store import Store
 from demur.store.verify import read_heads
@@ -245,6 +246,8 @@ def _replay_line(
         pack = export_pack(store, record)
     except InputError as error:
         return _ReplayOutcome(record, "not_replayable", (), None, error.problem, error.where)
+    except StorageError as error:
+        return _ReplayOutcome(record, "tampered", (), None, error.problem, error.where)
     return _replay_record(pack, heads)
 
 

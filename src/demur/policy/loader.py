@@ -76,6 +76,18 @@ def parse_policy(text: str, name: str = "policy", *, registry: Registry | None =
     return policy
 
 
+def digest_policy(text: str) -> str:
+    """Return the digest of the policy written in `text`, as `Policy.digest` has it.
+
+    Raises:
+        PolicyError: It is no policy.
+    """
+    source = read_source("policy", text, PolicyError)
+    policy_digest = _digest_source(source)
+    source.raise_problems(PolicyError)
+    return policy_digest
+
+
 def _is_word(item: SourceItem | None, words: type[StrEnum]) -> TypeGuard[SourceItem]:
     return item is not None and item.value in list(words)
 

@@ -5,7 +5,7 @@ of its own. Retiring and erasing are events; any other kind may use the same for
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 
 from demur.canonical import canonical_bytes
 from demur.errors import InputError
-from demur.model.record import freeze_json
+from demur.model.record import ChainLink, freeze_json
 from demur.store.rows import ChainHead
 
 RETIRE = "retire"
@@ -143,3 +143,51 @@ def kept_events(event: ChainEvent) -> Mapping[int, str]:
     listed = event.what.get("events", ()) if event.kind == RETIRE else ()
     pairs = ((one.get("seq"), one.get("hash")) for one in listed if isinstance(one, Mapping))
     return {seq: str(own_hash) for seq, own_hash in pairs if isinstance(seq, int)}
+
+
+class _LinkedEvent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An event with its place, as JSON; its other columns follow from it."""
+
+    event: ChainEvent
+    chain: ChainLink
+
+
+_decode_linked = msgspec.json.Decoder(tuple[_LinkedEvent, ...]).decode
+
+
+def encode_events(rows: Iterable[EventRow]) -> bytes:
+    """Return events with their places as canonical JSON."""
+    linked = [
+        {
+            "event": msgspec.json.decode(row.event),
+            "chain": {"seq": row.seq, "previous": row.previous_hash, "hash": row.event_hash},
+        }
+        for row in rows
+    ]
+    return canonical_bytes(linked)
+
+
+def decode_events(raw: bytes) -> tuple[EventRow, ...]:
+    """Return the events in a document that `encode_events` made; `read_event` checks each.
+
+    Raises:
+        InputError: It is no list of events.
+    """
+    try:
+        linked = _decode_linked(raw)
+    except _UNREADABLE as error:
+        raise InputError(f"not a list of events: {error}") from error
+    return tuple(
+        EventRow(
+            one.event.tenant,
+            one.chain.seq,
+            one.event.created_at,
+            one.event.kind,
+            one.event.by,
+            one.event.reason,
+            one.event.to_bytes(),
+            one.chain.previous,
+            one.chain.hash,
+        )
+        for one in linked
+    )

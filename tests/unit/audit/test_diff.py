@@ -143,7 +143,7 @@ def test_decisions_without_a_policy_are_skipped_and_erased_records_are_counted()
         gate.decide(refund(1, request_id="r"))
         gate.decide(refund(2, request_id="r"))
         gate.decide({"action": {"type": "refund"}, "subject": {"id": "eve"}})
-        stored(gate).erase_subject("default", "eve")
+        stored(gate).erase_subject("default", "eve", by="ops", reason="test")
         found = compared(POLICY, rows(gate))
 
     assert (found.compared, found.skipped, found.erased, found.failed) == (2, 2, 1, 0)

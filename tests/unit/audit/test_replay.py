@@ -246,7 +246,7 @@ def unreplayable(raw: bytes) -> str | None:
 
 def test_an_erased_decision_cannot_be_replayed(gate: Gate) -> None:
     record = gate.decide(refund(400))
-    stored(gate).erase_subject("default", "agent:billing")
+    stored(gate).erase_subject("default", "agent:billing", by="ops", reason="test")
     erased = stored(gate).get(record.decision_id)
     assert erased is not None
 

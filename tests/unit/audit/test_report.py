@@ -18,12 +18,14 @@ from support.gates import (
 )
 from support.packs import packed
 
+from demur.audit.diff import Unreplayable
 from demur.audit.pack import read_pack
 from demur.audit.replay import replay_pack
 from demur.audit.report import export_pack, find_cause, render_ticket, report_decision
 from demur.errors import InputError
 from demur.memory.recall import MemorySettings
 from demur.policy.loader import load_policy, parse_policy
+from demur.store.backend import StorageError
 
 
 def test_the_policy_is_the_one_that_decided_not_the_one_of_today(tmp_path: Path) -> None:
@@ -107,13 +109,46 @@ def test_an_erased_decision_can_be_packed_without_what_was_erased() -> None:
         gate.learn(gate.decide(refund()).decision_id, "failure")
         record = gate.decide(refund())
         store = stored(gate)
-        store.erase_subject("default", "agent:billing")
+        store.erase_subject("default", "agent:billing", by="ops", reason="test")
         erased = store.get(record.decision_id)
         assert erased is not None
         pack = read_pack(packed(gate, erased))
 
     assert pack.record.personal is None
     assert pack.memory == ()
+    [event] = pack.events
+    assert (event.kind, event.by, event.reason) == ("erase", "ops", "test")
+    with pytest.raises(Unreplayable, match=r"what came in was erased on .* by ops: test"):
+        replay_pack(pack)
+
+
+@pytest.mark.parametrize("kind", ["policy", "registry"])
+def test_a_changed_snapshot_is_named_and_never_repeated(kind: str) -> None:
+    with opened() as gate:
+        record = gate.decide(refund(400))
+        store = stored(gate)
+        with store.backend._open_write() as execute:
+            change = "UPDATE snapshots SET text = replace(text, 'R', 'Q') WHERE kind = :kind"
+            assert execute(change, {"kind": kind}).rowcount == 1
+        report = report_decision(store, record)
+
+        assert report.changed == (f"the {kind} in the store is not the one that decided",)
+        assert all(rule.words is None for rule in report.rules)
+        assert "- **Changed** the " in render_ticket(report)
+        with pytest.raises(StorageError, match="is not the one that decided"):
+            export_pack(store, record)
+
+
+def test_inputs_that_were_changed_are_named() -> None:
+    with opened() as gate:
+        record = gate.decide(refund(400))
+        assert record.sealed is not None
+        changed = msgspec.structs.replace(record, sealed=record.sealed.replace(b"400", b"401"))
+
+        assert report_decision(stored(gate), record).changed == ()
+        assert report_decision(stored(gate), changed).changed == (
+            "what came in is not what was decided on",
+        )
 
 
 def test_a_report_names_what_decided_and_not_the_rule_that_allowed() -> None:

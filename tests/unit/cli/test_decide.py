@@ -563,7 +563,9 @@ def test_nobody_approves_their_own_request() -> None:
 
 def test_an_erased_decision_cannot_be_approved(mary: Path) -> None:
     decided(LARGE)
-    demur("audit", "erase", "--subject", "agent:billing", "--yes")
+    demur(
+        "audit", "erase", "--subject", "agent:billing", "--yes", "--by", "ops", "--reason", "test"
+    )
 
     assert "was erased, so it cannot be approved" in approve(mary).err
 
@@ -657,7 +659,9 @@ def test_bad_words_say_what_is_meant_learn(words: list[str], problem: str, statu
 
 def test_nothing_can_be_learned_from_what_was_erased() -> None:
     decided(SMALL)
-    demur("audit", "erase", "--subject", "agent:billing", "--yes")
+    demur(
+        "audit", "erase", "--subject", "agent:billing", "--yes", "--by", "ops", "--reason", "test"
+    )
 
     assert (
         "was erased: nothing can be learned" in demur("learn", "last", "--outcome", "failure").err

@@ -147,7 +147,7 @@ def test_diff_reports_skipped_and_erased_decisions() -> None:
         assert gate.store is not None
         gate.decide(refund(1, request_id="r", subject={"id": "eve"}))
         gate.decide(refund(2, request_id="r"))
-        gate.store.erase_subject("default", "eve")
+        gate.store.erase_subject("default", "eve", by="ops", reason="test")
     ran = demur("diff", "--policy", "policy.yaml")
 
     assert ran.status == 0

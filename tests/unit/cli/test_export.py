@@ -66,7 +66,19 @@ def test_exported_lines_replay_beside_the_store() -> None:
 
 
 def test_lines_that_differ_or_cannot_be_replayed_are_named(records: list[DecisionRecord]) -> None:
-    demur("audit", "erase", "--subject", "agent:billing", "--tenant", "acme", "--yes")
+    demur(
+        "audit",
+        "erase",
+        "--subject",
+        "agent:billing",
+        "--tenant",
+        "acme",
+        "--yes",
+        "--by",
+        "ops",
+        "--reason",
+        "test",
+    )
     assert demur("export", "--all", "--out", "records.jsonl").status == 0
     assert demur("replay", "records.jsonl").status == 6
 
@@ -321,7 +333,7 @@ def test_a_ticket_of_a_resolution_carries_its_notes(pack: Path) -> None:
 def test_a_ticket_of_what_cannot_be_replayed_says_so(pack: Path) -> None:
     with opened() as gate:
         record = gate.decide({"action": {"type": "elsewhere"}, "subject": {"id": "eve"}})
-        stored(gate).erase_subject("default", "eve")
+        stored(gate).erase_subject("default", "eve", by="ops", reason="test")
         erased = stored(gate).get(record.decision_id)
         assert erased is not None
         raw = packed(gate, erased)

@@ -153,7 +153,9 @@ def test_a_request_of_nobody_says_so() -> None:
 
 def test_an_erased_requester_is_shown_as_erased() -> None:
     decided(SMALL)
-    demur("audit", "erase", "--subject", "agent:billing", "--yes")
+    demur(
+        "audit", "erase", "--subject", "agent:billing", "--yes", "--by", "ops", "--reason", "test"
+    )
 
     assert "  who  erased\n" in demur("show", "last").out
 
@@ -471,7 +473,9 @@ def test_a_long_fact_is_cut() -> None:
 
 def test_an_erased_decision_still_tells_why() -> None:
     decided(RISKY)
-    demur("audit", "erase", "--subject", "agent:billing", "--yes")
+    demur(
+        "audit", "erase", "--subject", "agent:billing", "--yes", "--by", "ops", "--reason", "test"
+    )
     told = sections()
 
     assert told["Facts that were compared"] == [

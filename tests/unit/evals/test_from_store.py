@@ -127,7 +127,7 @@ def test_erased_records_are_counted_and_stay_erased() -> None:
     with a_gate() as gate:
         erased, wordless = decided(gate, TASKS[0]), decided(gate, None)
         review(gate, erased, "false_refusal")
-        stored(gate).erase_subject(rows(gate)[0].tenant, "agent:desk")
+        stored(gate).erase_subject(rows(gate)[0].tenant, "agent:desk", by="ops", reason="test")
         review(gate, wordless, "false_refusal")
         review(gate, "01J00000000000000000000000", "missed_harm")
         again = decided(gate, None)

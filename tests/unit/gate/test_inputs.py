@@ -462,7 +462,7 @@ def test_another_tenants_decision_is_as_unknown_as_none() -> None:
 def test_an_erased_decision_can_be_neither_continued_nor_resolved() -> None:
     with opened() as gate:
         first = attempt(gate)
-        stored(gate).erase_subject("default", "agent:billing")
+        stored(gate).erase_subject("default", "agent:billing", by="ops", reason="test")
         with pytest.raises(InputError, match="erased and cannot be continued"):
             attempt(gate, first)
         with pytest.raises(InputError, match="erased and cannot be resolved"):

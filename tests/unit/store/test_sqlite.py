@@ -96,7 +96,7 @@ def test_records_are_guarded_against_accidents(shell: sqlite3.Connection, statem
 def test_the_trigger_against_deletion_is_restored_after_retirement(
     shell: sqlite3.Connection, store: Store
 ) -> None:
-    assert store.retire_records("acme", "2027-01-01T00:00:00.002Z") == 1
+    assert store.retire_records("acme", "2027-01-01T00:00:00.002Z", by="ops", reason="test") == 1
 
     with pytest.raises(sqlite3.IntegrityError, match="retired"):
         shell.execute("DELETE FROM decision_records")
@@ -226,4 +226,4 @@ def test_a_store_in_memory_works_alike() -> None:
 
         assert verify_chain(store.backend).records == 250
         assert len(list(store.find_records())) == 250
-        assert store.erase_subject("acme", "user:ada") == 250
+        assert store.erase_subject("acme", "user:ada", by="ops", reason="test") == 250

@@ -209,7 +209,7 @@ def test_a_record_whose_findings_were_erased_still_says_what_was_decided() -> No
         made = gate.decide(asked, findings=[noted("RCE_RISK", Action.BLOCK)])
         assert observe_outcome(made).surfaces == (Surface.OUTPUT,)
 
-        gate.store.erase_subject(made.tenant, "agent:billing")
+        gate.store.erase_subject(made.tenant, "agent:billing", by="ops", reason="test")
         erased = gate.store.get(made.decision_id)
 
     seen = observe_outcome(erased)

@@ -201,7 +201,7 @@ def test_a_replay_says_that_the_same_came_out(site: Site) -> None:
 
 def test_an_erased_decision_cannot_be_replayed_and_is_not_shown(site: Site) -> None:
     decision_id = of_code(site, "PROMPT_LEAK")
-    site.call.store.erase_subject("default", "customer:ada")
+    site.call.store.erase_subject("default", "customer:ada", by="ops", reason="test")
 
     page = site.open(f"/decisions/{decision_id}")
     answer = Page(site.send(f"/decisions/{decision_id}/replay", {}).text)

@@ -38,7 +38,7 @@ def test_empty_queues_say_what_to_do(empty: Site) -> None:
 def test_a_label_of_a_decision_that_is_gone_is_passed_over(site: Site) -> None:
     first = items(site.open("/review"))[0]
     site.send(f"/decisions/{first}/label", {"value": "missed_harm"})
-    site.call.store.retire_records("default", "2027-01-01T00:00:00.000Z")
+    site.call.store.retire_records("default", "2027-01-01T00:00:00.000Z", by="ops", reason="test")
 
     assert items(site.open("/review?queue=missed_harm")) == []
 

@@ -97,7 +97,7 @@ def test_a_decision_is_shown_whole_also_once_it_is_erased() -> None:
         shown = call("GET", f"/v1/decisions/{one}").json()
         assert shown["request"]["action"]["type"] == "refund"
         assert {"salt", "fingerprint", "sealed"}.isdisjoint(shown)
-        call.store.erase_subject("default", "agent:billing")
+        call.store.erase_subject("default", "agent:billing", by="ops", reason="test")
         erased = call("GET", f"/v1/decisions/{one}").json()
         record = call.store.get(one)
 
@@ -123,7 +123,7 @@ def test_a_decision_is_explained_replayed_and_exported() -> None:
 def test_an_erased_decision_cannot_be_replayed() -> None:
     with open_service() as call:
         [one] = decided(call, 500)
-        call.store.erase_subject("default", "agent:billing")
+        call.store.erase_subject("default", "agent:billing", by="ops", reason="test")
         answered = call("POST", f"/v1/decisions/{one}/replay")
 
     assert answered.status_code == 422
