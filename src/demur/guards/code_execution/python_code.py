@@ -29,6 +29,7 @@ from demur.guards.code_execution.python_reach import (
     takes_hidden_ways,
 )
 from demur.guards.code_execution.python_values import PythonValues
+from demur.guards.static.python_flow import is_self
 from demur.guards.static.python_names import collect_names, dotted_names
 from demur.guards.static.python_syntax import parse_python
 from demur.guards.static.source_text import SourceText, split_names, word_set
@@ -236,7 +237,7 @@ def _method_owner(walk: PythonWalk, node: ast.Call) -> Value:
 def _delete_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
     path = _method_owner(walk, node)
     walk.report_effect(node, path, EffectKind.DELETE)
-    if not path.text:
+    if not path.text and not (isinstance(node.func, ast.Attribute) and is_self(node.func.value)):
         walk.unclear_deletions.append(node)
 
 

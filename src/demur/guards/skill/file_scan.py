@@ -5,10 +5,12 @@ README is for people first, so the same words weigh one step less there.
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from demur.guards.code_execution.event import Language
+from demur.guards.code_execution.files import CodePart, find_code_parts, split_cell
 from demur.guards.skill.event import SkillConfig
 from demur.guards.skill.manifest_file import scan_front_matter, scan_manifest, scan_requirements
 from demur.guards.skill.python_checks import find_path_file_code
@@ -28,6 +30,14 @@ from demur.model.finding import Action
 _NATIVE = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa")
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"(\xb5/\xfd")
 _BYTECODE = (".pyc", ".pyo")
+# Programs that take code of a file's language on their command line.
+_INTERPRETERS: Mapping[str, str] = {
+    **dict.fromkeys((".cjs", ".js", ".mjs", ".ts"), "node -e"),
+    ".lua": "lua -e",
+    ".php": "php -r",
+    ".pl": "perl -e",
+    ".rb": "ruby -e",
+}
 _LANGUAGES: Mapping[str, str] = {
     **dict.fromkeys((".cjs", ".js", ".mjs"), "JavaScript"),
     ".go": "Go",
@@ -41,6 +51,7 @@ _LANGUAGES: Mapping[str, str] = {
 # A program in one of these folders is meant to run.
 _RUN_FOLDERS = frozenset({"bin", "hooks", "scripts", "tools"})
 _UNCHECKED = 1
+_MAX_LITERAL_CODE = 50_000
 _CHECKED_HASH = 3
 
 
@@ -62,6 +73,11 @@ def report_unread_file(path: str, data: bytes) -> Iterator[SkillHit]:
         runs = data.startswith(b"#!") or bool(_RUN_FOLDERS.intersection(place.parts[:-1]))
         action = Action.ESCALATE if runs else None
         yield SkillHit("FILE_LANGUAGE", 0, 0, f"a program in {language}", action=action)
+        if interpreter := _INTERPRETERS.get(place.suffix.lower()):
+            text = data[:_MAX_LITERAL_CODE].decode("utf-8", "replace").replace("\0", " ")
+            for hit in scan_shell(f"{interpreter} {shlex.quote(text)}"):
+                if hit.action is Action.BLOCK:
+                    yield hit._replace(start=0, end=0)
 
 
 def _shebang_program(data: bytes) -> str | None:
@@ -99,6 +115,8 @@ _FENCE = re.compile(
 )
 _SHELL_FENCES = frozenset({"bash", "console", "sh", "shell", "shell-session", "zsh"})
 _PYTHON_FENCES = frozenset({"py", "python", "python3"})
+# Lines of a notebook that a shell runs.
+_MAGIC = re.compile(r"^[ \t]*(?:!|%%?(?:bash|sh|script|sx|system)\b)", re.MULTILINE)
 _PROMPT = re.compile(r"^[ \t]*(?:\$|%|>|#)[ \t]", re.MULTILINE)
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$", re.MULTILINE | re.DOTALL)
 _ON_LOAD = re.compile(r"(?:^|(?<=\s))!`([^`\n]+)`", re.MULTILINE)
@@ -144,6 +162,9 @@ def _scan_fence(path: str, fence: re.Match[str], config: SkillConfig) -> Iterato
         if language in {"console", "shell-session"} or _PROMPT.match(text):
             text = _prompt_commands(text)
         yield from _shift_hits(scan_shell(text), start)
+    elif language in _PYTHON_FENCES and _MAGIC.search(text):
+        for hit in _scan_parts(path, split_cell(text), config):
+            yield hit._replace(start=start, end=fence.end("body"))
     elif language in _PYTHON_FENCES:
         lines = (line for line in text.splitlines() if line.strip())
         indented = min((len(line) - len(line.lstrip()) for line in lines), default=0) > 0
@@ -151,6 +172,16 @@ def _scan_fence(path: str, fence: re.Match[str], config: SkillConfig) -> Iterato
         head = "if 1:\n" if indented else ""
         hits = scan_python(SourceText(path, head + text), config, snippet=True)
         yield from _shift_hits(hits, start - len(head))
+
+
+def _scan_parts(path: str, parts: Iterator[CodePart], config: SkillConfig) -> Iterator[SkillHit]:
+    """Yield the hits in the code of a file that holds several pieces of it."""
+    for part in parts:
+        if part.language is Language.PYTHON:
+            hits = scan_python(SourceText(path, part.text), config, snippet=True)
+        else:
+            hits = scan_shell(part.text, part.language)
+        yield from (hit._replace(start=0, end=0) for hit in hits)
 
 
 def _prompt_commands(text: str) -> str:
@@ -176,7 +207,10 @@ _KINDS = {
     **dict.fromkeys(_OTHER_SHELLS, "other shell"),
     **dict.fromkeys((".markdown", ".md", ".mdc", ".mdx", ".prompt", ".txt", ".rst"), "prose"),
     ".pth": "path",
+    ".ipynb": "parts",
+    ".mk": "parts",
 }
+_PARTED = re.compile(r"(?:gnu)?makefile|justfile", re.IGNORECASE)
 _MANIFESTS = re.compile(
     r"(?:\.?mcp|skill|plugin|manifest|package|settings(?:\.local)?|hooks|marketplace|tools?"
     r"|claude_desktop_config|gemini-extension)\.(?:json|jsonc|ya?ml|toml)|pyproject\.toml",
@@ -213,18 +247,19 @@ def _file_kind(path: str, data: bytes) -> str | None:
         return "requirements"
     if suffix in _KINDS:
         return _KINDS[suffix]
-    if _MANIFESTS.fullmatch(place.name):
-        return "manifest"
-    if is_binary(data):
-        return None
-    if found := _SHEBANG.match(data):
-        return "python" if found[2] else "shell"
-    return None
+    for names, kind in ((_MANIFESTS, "manifest"), (_PARTED, "parts")):
+        if names.fullmatch(place.name):
+            return kind
+    found = None if is_binary(data) else _SHEBANG.match(data)
+    return found and ("python" if found[2] else "shell")
+
+
+_PROSE_KINDS = frozenset({"prose", "manifest", "requirements", "parts"})
 
 
 def _scan_kind(kind: str, file: SourceText, data: bytes, config: SkillConfig) -> Iterator[SkillHit]:
     text = file.text
-    yield from find_strange_characters(text, code=kind not in {"prose", "manifest", "requirements"})
+    yield from find_strange_characters(text, code=kind not in _PROSE_KINDS)
     yield from find_drop_hosts(text, config)
     match kind:
         case "python":
@@ -241,6 +276,8 @@ def _scan_kind(kind: str, file: SourceText, data: bytes, config: SkillConfig) ->
             yield from scan_manifest(file, config)
         case "requirements":
             yield from scan_requirements(file, config)
+        case "parts":
+            yield from _scan_parts(file.path, find_code_parts(file.path, text), config)
         case _:
             yield from find_path_file_code(file)
             yield from scan_python(file, config, snippet=True)

@@ -283,6 +283,7 @@ def _last_name(node: ast.expr) -> str:
 
 _AT_START = frozenset({"sitecustomize.py", "usercustomize.py"})
 _SETUP = frozenset({"setup.py"})
+_SETUP_CALLS = frozenset({"setuptools.setup", "distutils.core.setup"})
 _RUNS = re.compile(r"^import[ \t].*$", re.MULTILINE)
 
 
@@ -293,6 +294,8 @@ def find_install_hooks(source: PythonSource) -> Iterator[SkillHit]:
         yield source.hit("PY_STARTUP_FILE", source.tree, f"`{name}` runs at every start")
     if name in _SETUP:
         yield from _scan_setup(source)
+    elif any(path in _SETUP_CALLS for _, path in source.calls):
+        yield from _command_hooks(source)
 
 
 def _scan_setup(source: PythonSource) -> Iterator[SkillHit]:

@@ -8,6 +8,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from demur.codes.reason_code import ReasonCode
+from demur.guards.code_execution.event import Language
 from demur.guards.skill.event import SkillConfig
 from demur.guards.skill.python_checks import (
     PythonCheck,
@@ -38,6 +40,7 @@ from demur.guards.skill.text_checks import (
 )
 from demur.guards.static.python_names import EXECUTORS, PROCESSES
 from demur.guards.static.source_text import SourceText
+from demur.model.finding import Action
 
 _CHECKS: tuple[PythonCheck, ...] = (
     find_imports,
@@ -61,6 +64,10 @@ _TRANSFORMS = re.compile(
 )
 _DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _MAX_NESTING = 3
+# Rules of the checks here that say the same as a rule of the command guard.
+_SAME_AS = {"DOWNLOAD_RUN": frozenset({"PY_EXEC_REMOTE", "PY_DOWNLOAD_RUN", "PY_INSTALL_HOOK"})}
+_DELETIONS = frozenset({"PY_DESTROYS", "PY_DESTROYS_SYSTEM"})
+_DESTRUCTIVE = (ReasonCode.IRRECOVERABLE_DESTRUCTION, ReasonCode.UNAPPROVED_DESTRUCTION)
 
 
 def scan_python(
@@ -75,16 +82,21 @@ def scan_python(
         line, column, problem = source.trouble
         start = document.to_offset(line, column)
         yield SkillHit("UNPARSED", start, start, f"cannot be parsed: {problem}"[:110])
+    known: set[str] = set()
     for check in _CHECKS:
         try:
-            yield from check(source)
+            for hit in check(source):
+                known.add(hit.rule)
+                yield hit
         except RecursionError:
             # A check that fails must not stop the others.
             yield SkillHit("UNPARSED", 0, 0, "nested too deep to be judged in full")
     yield from find_lookalikes(document.text)
     yield from find_blobs(document.text)
     if depth < _MAX_NESTING:
-        yield from _scan_nested(source, depth)
+        nested = list(_scan_nested(source, depth))
+        yield from nested
+        yield from _scan_reached(source, known.union(hit.rule for hit in nested))
     yield from _scan_docstrings(source)
 
 
@@ -101,6 +113,16 @@ def _scan_nested(source: PythonSource, depth: int) -> Iterator[SkillHit]:
             text = command_text(source, call)
             if text:
                 yield from (_place_at_call(source, call, hit) for hit in scan_shell(text))
+
+
+def _scan_reached(source: PythonSource, known: set[str]) -> Iterator[SkillHit]:
+    """Yield deletions, and downloads that run, which no check above found."""
+    for hit in scan_shell(source.document.text, Language.PYTHON):
+        same = _SAME_AS.get(hit.rule, _DELETIONS if hit.code in _DESTRUCTIVE else None)
+        if same is None or hit.action is Action.WARN:
+            continue
+        if hit.rule not in known and known.isdisjoint(same):
+            yield hit
 
 
 def _place_at_call(source: PythonSource, call: ast.Call, hit: SkillHit) -> SkillHit:
