@@ -36,8 +36,8 @@ def open_store(
 ) -> Store:
     """Return the store at a path, `sqlite:///path`, `:memory:` or `postgresql://...`.
 
-    A decision that is not confirmed within `deadline_s` is an `UnavailableError`; None waits as
-    long as the database does.
+    A decision that is not confirmed within `deadline_s`, by default five seconds, is an
+    `UnavailableError`; None waits as long as the database does.
 
     With `defer`, a database that cannot be reached now is opened at its next use. Until then each
     use raises `UnavailableError`, so a gate abstains with STORAGE_UNAVAILABLE.
