@@ -27,6 +27,7 @@ from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import Similarity
 from demur.policy.loader import parse_policy
+from demur.store.events import ChainEvent, event_hash
 from demur.store.rows import ChainHead, link_hash
 
 Case = Mapping[str, Any]
@@ -270,12 +271,22 @@ CHECKS: Mapping[str, Callable[[Case], None]] = {
     "note": check_evolution,
 }
 
+def check_event(case: Case) -> None:
+    link = case["event"]
+    head = ChainHead(link["tenant"], link["seq"] - 1, link["previous"])
+    raw = canonical_bytes(link["event"])
+
+    assert msgspec.convert(link["event"], ChainEvent).to_bytes() == raw
+    assert event_hash(head, raw) == case["want"]
+
+
 
 def test_signing_by_the_book_gives_the_same_grant() -> None:
     """The cases build grants by hand, so that bad ones can be made; good ones must agree."""
     row = {"kind": "approval", "scope": {"action": "refund"}}
     signed = sign_grant(
         key_of(row),
+    "event": check_event,
         grant_id="g0",
         kind="approval",
         granted_to="agent:a",
