@@ -255,7 +255,7 @@ def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     if hole is None and options.has_any("-i", "--replace"):
         hole = call.name._replace(text="{}")
     if hole is None:
-        lines = "\n" if options.has_any("-d", "--delimiter", "-L") else None
+        lines = "\n" if options.has_any("-d", "--delimiter", "-L", "-0", "--null") else None
         yield InnerCommand((*rest, *_input_items(call, lines)), "xargs")
         return
     for item in _input_items(call, "\n"):
@@ -316,8 +316,29 @@ def _container_command(call: ProgramCall) -> Iterator[InnerCommand]:
     for index, text in enumerate(call.texts[:4]):
         if text in {"run", "exec"}:
             if rest := _skip_options(call.args[index + 1 :], prefix):
-                yield InnerCommand(rest, call.verb, in_container=True)
+                mapped = _map_mounts(call.args[: len(call.args) - len(rest)], rest)
+                yield InnerCommand(mapped, call.verb, in_container=mapped == rest)
             return
+
+
+_MOUNT = re.compile(
+    r"(?:.*\b(?:source|src)=)?([/~$][^:,]*)(?::|.*,(?:target|dst|destination)=)(/[^:,]*)"
+)
+
+
+def _map_mounts(options: tuple[Arg, ...], rest: tuple[Arg, ...]) -> tuple[Arg, ...]:
+    """Return the command of a container with the paths of this machine that are mounted."""
+    for option in ("-v", "--volume", "--mount"):
+        for value in find_option_values(options, option):
+            match = _MOUNT.match(value[0].text) if value else None
+            if match and (inner := match[2].rstrip("/")):
+                host = match[1].replace("\\", r"\\")
+                inside = re.compile(rf"(?<![\w/.]){re.escape(inner)}(?=/|\b|$)")
+                if any(inside.search(arg.text) for arg in rest):
+                    texts = (inside.sub(host, arg.text) for arg in rest)
+                    pairs = zip(rest, texts, strict=True)
+                    rest = tuple(arg._replace(text=text, offset=None) for arg, text in pairs)
+    return rest
 
 
 def _cluster_command(call: ProgramCall) -> Iterator[InnerCommand]:

@@ -92,7 +92,7 @@ _KEEPERS = word_set(
     " setfacl getfacl ls dir tree stat test [ [[ mkdir touch rm rmdir cd pushd ln du df file"
     " readlink realpath basename dirname echo printf export unset declare local readonly alias find"
     " source . fd locate mount umount restorecon shred code open xdg-open restic borg chezmoi stow"
-    " which man grep egrep fgrep rg ag ack sed perl python python3 node ruby php sudo env nohup if"
+    " which man grep egrep fgrep rg ag ack sed python python3 sudo env nohup if"
     " time xargs while for until tar zip curl wget true false exit set id"
 )
 _SECRET_NAME = re.compile(r"/|^~|\bid_(?:rsa|dsa|ecdsa|ed25519)\b")
@@ -100,7 +100,11 @@ _PATH_IN_ARGUMENT = re.compile(
     r"(?:^|(?<=[=@<,:])|(?<=^-[A-Za-z]))(?:file://)?([~/.\w][^=@<,:\s]*)$"
 )
 _PATH_IN_TEXT = re.compile(r"[~/][^\s'\"`;,()|<>]+")
-_TEXT_READERS = word_set("sqlite3 psql mysql mariadb ftp tftp lftp vi vim nvim ex view ed")
+_TEXT_READERS = word_set(
+    "sqlite3 psql mysql mariadb ftp tftp lftp vi vim nvim ex view ed node ruby php perl lua luajit"
+    " deno bun julia rscript tclsh expect jjs jrunscript osascript groovy emacs gdb"
+)
+_MAX_TEXT_LENGTH = 20_000
 
 
 def _secret_arguments(call: ProgramCall) -> Iterator[FileEffect]:
@@ -111,10 +115,10 @@ def _secret_arguments(call: ProgramCall) -> Iterator[FileEffect]:
     for arg in (*call.args, *stdin):
         if not _SECRET_NAME.search(arg.text) or (keeps and not arg.text.startswith("file://")):
             continue
-        if match := _PATH_IN_ARGUMENT.search(arg.text):
-            paths = [match[1]]
-        else:
-            paths = _PATH_IN_TEXT.findall(arg.text) if call.verb in _TEXT_READERS else []
+        match = _PATH_IN_ARGUMENT.search(arg.text)
+        paths = [match[1]] if match else []
+        if call.verb in _TEXT_READERS:
+            paths += _PATH_IN_TEXT.findall(arg.text[:_MAX_TEXT_LENGTH])
         for path in paths:
             text = f"{HOME}{path[1:]}" if path.startswith("~/") else path
             is_secret = read_rule(canonical_path(text, call.cwd)) == "SECRET_READ"

@@ -91,6 +91,21 @@ PAIRS = {
         ('echo "$(cat ~/.netrc)" | docker login --password-stdin', 'echo "$(cat ~/.netrc)"'),
         ("sqlite3 a.db 'select 1'", "sqlite3 a.db \"select readfile('/etc/shadow')\""),
     ],
+    "a container reaches what is mounted": [
+        (
+            'docker run --rm -v "$PWD":/src node rm -rf /src/build',
+            "docker run -v /etc:/x alpine rm -rf /x/ssl",
+        ),
+        ("docker run -v data:/x alpine cat /x/f", "docker run -v ~/.ssh:/x a cat /x/id_rsa"),
+        (
+            "docker run -v ./conf:/etc/app alpine ls /etc/app",
+            "docker run --mount type=bind,source=/etc,target=/h a sh -c 'echo x > /h/cron.d/y'",
+        ),
+    ],
+    "code that reads a file reads it": [
+        ("node -e 'fs.readFileSync(\"a.json\")'", "node -e 'fs.readFileSync(\"/etc/shadow\")'"),
+        ("php -r 'readfile(\"x\");'", "php -r 'readfile(\"/etc/shadow\");'"),
+    ],
     "an output option writes": [
         ("pandoc -o out.pdf in.md", "pandoc -t plain -o /etc/cron.d/x in.md"),
         ("script -c 'make test' log.txt", "script -q -c 'echo x' /etc/cron.d/x"),
