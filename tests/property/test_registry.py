@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from demur.codes.document import RegistryDocument, read_document
 from demur.codes.entry import Entry
+from demur.codes.markup import escape_cell
 from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.vocabulary import Advice, Effect, GrantKind, Obligation, RefusalClass, RetryScope
 from demur.errors import Problem, RegistryError
@@ -166,3 +167,12 @@ def test_any_text_is_a_registry_or_a_registry_error(text: str) -> None:
     # Text by chance is never a registry.
     assert places
     assert all(place.startswith("any.json") for place in places)
+
+
+@given(st.text("=+-@ \t\r\n\x00'a1\uff1d", max_size=6))
+def test_no_cell_of_a_csv_file_begins_like_a_formula(text: str) -> None:
+    """INVARIANT: no cell that demur writes begins like a formula."""
+    cell = escape_cell(text)
+
+    assert cell in {text, f"'{text}"}
+    assert cell == "-" or not cell.lstrip(" \x00").startswith(tuple("=+-@\t\r\n\uff1d"))

@@ -10,6 +10,7 @@ from typing import Any
 from demur.codes.document import SCHEMA_VERSION
 from demur.codes.entry import Entry
 from demur.codes.export_code import camel_name
+from demur.codes.markup import escape_cell
 from demur.codes.meaning import Taxonomy, describe_next_step, load_taxonomies
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Severity
@@ -47,7 +48,10 @@ CSV_COLUMNS = (
 
 
 def render_csv(registry: Registry) -> str:
-    """Return the codes as CSV. A list is one cell separated by spaces; null is empty."""
+    """Return the codes as CSV. A list is one cell separated by spaces; null is empty.
+
+    A text that a spreadsheet would run begins with an apostrophe.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
@@ -58,8 +62,10 @@ def render_csv(registry: Registry) -> str:
 
 def _csv_cell(value: object) -> str:
     if isinstance(value, tuple):
-        return " ".join(value)
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        return escape_cell(" ".join(value))
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
+    return escape_cell(str(value))
 
 
 _OASIS = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas"

@@ -67,3 +67,16 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+# A spreadsheet takes a cell that begins so for a formula, full-width forms included.
+_FORMULA = re.compile(r"[\s\x00]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+
+
+def escape_cell(cell: str) -> str:
+    """Return a cell of a CSV file that no spreadsheet runs: a formula gets an apostrophe.
+
+    A mere `-` stays, which means that there is nothing.
+    """
+    # INVARIANT: no cell that demur writes begins like a formula.
+    return f"'{cell}" if cell != "-" and _FORMULA.match(cell) else cell

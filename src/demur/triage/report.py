@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from demur.codes.markup import escape_cell
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass
 from demur.errors import InputError
@@ -171,15 +172,10 @@ def counts_csv(
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*group_by, "canonical", "legacy", "total", "share"])
     for group in largest_groups(group_counts(counts, group_by, registry), top):
-        names = [_escape_cell(name) for name in group.names]
+        names = [escape_cell(name) for name in group.names]
         numbers = (group.canonical, group.legacy, group.total_count, f"{group.share:.6f}")
         writer.writerow([*names, *numbers])
     return text.getvalue()
-
-
-def _escape_cell(cell: str) -> str:
-    # A file name may look like a formula.
-    return f"'{cell}" if cell[:1] in {"=", "+", "-", "@", "\t", "\r"} and cell != "-" else cell
 
 
 _LIMIT_PATTERN = re.compile(

@@ -10,6 +10,7 @@ from demur.codes.document import ENTRY_FIELDS, RegistryFieldError
 from demur.codes.entry import is_code, is_domain
 from demur.codes.markup import (
     collapse_to_line,
+    escape_cell,
     heading_slug,
     markdown_code,
     markdown_fence,
@@ -18,6 +19,19 @@ from demur.codes.markup import (
     markdown_table,
 )
 from demur.source.schema import as_json, load_schema
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\r=1", " =1", "\n=cmd|' /C calc'!A0", "\uff1d1"],
+)
+def test_a_cell_that_a_spreadsheet_would_run_becomes_text(cell: str) -> None:
+    assert escape_cell(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize("cell", ["", "-", "a=1", "RCE_RISK", "'=1", "7", "a.log"])
+def test_other_cells_stay_as_they_are(cell: str) -> None:
+    assert escape_cell(cell) == cell
 
 
 @given(st.text())
