@@ -127,17 +127,27 @@ def check_resolve(case: Case) -> None:
         constraints=case["decision"].get("constraints", ()),
         missing=case["decision"].get("missing", ()),
         requester="agent:a",
-        scope={"action": "refund", "order": "42"},
+        scope={"action": "refund", "order": "42"}
+        | ({"tenant": case["tenant"]} if "tenant" in case else {}),
         registry=CORE,
     )
     rows = case.get("grants", [])
+    grants = [make_grant(index, row) for index, row in enumerate(rows)]
+    revoked = {f"g{index}" for index, row in enumerate(rows) if row.get("revoked")}
+    used_up = {
+        grant.compute_digest()
+        for grant, row in zip(grants, rows, strict=True)
+        if row.get("used", 0) >= row.get("uses", 1)
+    }
     after = resolve(
         asked,
-        [make_grant(index, row) for index, row in enumerate(rows)],
+        grants,
         case.get("accepted", ()),
         keys=KeyRing(key_of(row).trusted_key() for row in rows if row.get("trusted", True)),
         now=NOW,
-        revoked={f"g{index}" for index, row in enumerate(rows) if row.get("revoked")},
+        revoked=None if case.get("revocations") == "unknown" else revoked,
+        subjects=case.get("subjects"),
+        used_up=used_up if case.get("counts") else None,
         registry=CORE,
     )
     want = {"resolved": [], "ignored": [], "obligations": [], **case["want"]}
@@ -155,7 +165,9 @@ def check_resolve(case: Case) -> None:
 
 def key_of(row: Case) -> SigningKey:
     holder = row.get("by", "user:mary")
-    return SigningKey.from_randomness(bytes(32), key_id=f"key of {holder}", holder=holder)
+    return SigningKey.from_randomness(
+        bytes(32), key_id=f"key of {holder}", holder=holder, tenants=row.get("key_tenants", ())
+    )
 
 
 def make_grant(index: int, row: Case) -> Grant:
@@ -172,8 +184,13 @@ def make_grant(index: int, row: Case) -> Grant:
         key_id=key.key_id,
         algorithm=key.algorithm,
         codes=tuple(row.get("codes", ())),
+        uses=row.get("uses", msgspec.UNSET),
     )
-    signed = msgspec.structs.replace(grant, signature=key.sign(grant.signed_bytes()))
+    signature = key.sign(grant.signed_bytes())
+    if row.get("respelled"):
+        # The last letter before the padding has unused bits.
+        signature = f"{signature[:-2]}{chr(ord(signature[-2]) + 1)}{signature[-1]}"
+    signed = msgspec.structs.replace(grant, signature=signature)
     return msgspec.structs.replace(signed, scope={"action": "*"}) if row.get("forged") else signed
 
 
@@ -254,12 +271,22 @@ def check_chain(case: Case) -> None:
     assert link_hash(head, link["decision_id"], canonical_bytes(link["record"])) == case["want"]
 
 
+def check_event(case: Case) -> None:
+    link = case["event"]
+    head = ChainHead(link["tenant"], link["seq"] - 1, link["previous"])
+    raw = canonical_bytes(link["event"])
+
+    assert msgspec.convert(link["event"], ChainEvent).to_bytes() == raw
+    assert event_hash(head, raw) == case["want"]
+
+
 # The key that tells what a case is about.
 CHECKS: Mapping[str, Callable[[Case], None]] = {
     "rules": check_policy,
     "memory": check_memory,
     "canonical": check_canonical,
     "chain": check_chain,
+    "event": check_event,
     "format": check_format,
     "parse": check_parse,
     "find": check_find,
@@ -271,22 +298,12 @@ CHECKS: Mapping[str, Callable[[Case], None]] = {
     "note": check_evolution,
 }
 
-def check_event(case: Case) -> None:
-    link = case["event"]
-    head = ChainHead(link["tenant"], link["seq"] - 1, link["previous"])
-    raw = canonical_bytes(link["event"])
-
-    assert msgspec.convert(link["event"], ChainEvent).to_bytes() == raw
-    assert event_hash(head, raw) == case["want"]
-
-
 
 def test_signing_by_the_book_gives_the_same_grant() -> None:
     """The cases build grants by hand, so that bad ones can be made; good ones must agree."""
     row = {"kind": "approval", "scope": {"action": "refund"}}
     signed = sign_grant(
         key_of(row),
-    "event": check_event,
         grant_id="g0",
         kind="approval",
         granted_to="agent:a",

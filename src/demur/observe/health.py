@@ -27,6 +27,7 @@ from demur.gate.config import (
 from demur.gate.guard_pipeline import build_pipeline
 from demur.gate.guard_settings import CONFIGURED_SURFACES, GuardSettings
 from demur.gate.redaction import NO_REDACTION, find_profile
+from demur.grants.revocations import RevocationFile
 from demur.policy.lint import lint_policy
 from demur.policy.loader import AGENT_POLICY, load_policy
 from demur.policy.policy import Mode
@@ -129,6 +130,8 @@ def check_settings(path: Path, config: Config) -> _Checks:
     yield from _report_checks("registry", _check_registry(config))
     yield from _report_checks("redaction", _check_redaction(config))
     yield from _report_checks("keys", _check_keys(config))
+    if config.revocations:
+        yield from _report_checks("revocations", _check_revocations(config.revocations))
 
 
 def _check_registry(config: Config) -> _Checks:
@@ -182,6 +185,11 @@ def _check_keys(config: Config) -> _Checks:
     holders = ", ".join(sorted({key.holder for key in keys.values()}))
     none = "no trusted keys, so no grant is accepted"
     yield _ok("keys", f"grants of {holders} are accepted" if keys else none)
+
+
+def _check_revocations(path: str) -> _Checks:
+    # Without the file nobody knows what was revoked, so no grant counts.
+    yield _ok("revocations", f"{len(RevocationFile(path).read())} grants are revoked by {path}")
 
 
 # -- the store -------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ STATUSES = {
     "codes diff": 10,
     "eval from-store": 1,
     "eval report": 3,
+    "grant show": 1,
     "guard code_execution": 3,
     "guard input": 3,
     "guard tool_loop": 3,

@@ -155,7 +155,7 @@ def test_a_revocation_file_that_cannot_be_read_is_a_problem() -> None:
     assert said("problem", "revocations").startswith("revoked.json: cannot read")
     demur("grant", "revoke", "g1", "--revoked", "revoked.json")
 
-    assert said("ok", "revocations") == "1 grants are revoked by revoked.json"
+    assert "1 grants are revoked by revoked.json" in demur("doctor").out
 
 
 def test_a_store_that_is_not_there_yet_is_fine() -> None:
