@@ -22,7 +22,6 @@ CEILINGS = {
     "arrays_and_positionals": 0.95,
     "unknown_command_word": 0.50,
     "filter_into_shell": 0.90,
-    "programs_that_run_programs": 0.70,
     "written_file_run_later": 0.60,
     "heredocs": 0.60,
     "conditions": 0.50,

@@ -153,7 +153,7 @@ _SKIPPED = frozenset({"then", "else", "elif", "do", "!", "time"})
 _ENDS = frozenset(_CLOSERS.values())
 _RESERVED = frozenset({*_CLOSERS, *_SKIPPED, *_ENDS, "function", "coproc", "[[", "in"})
 _KEYWORD = re.compile(r"\{|\}|!|\[\[|[a-z]+")
-_COPROCESS_NAME = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[({]|(?:if|case|while|until|for|select)\b)")
+_COPROCESS_NAME = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[({]|(?:if|case|while|until|for|select)[ \t\n])")
 _DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
 
 

@@ -84,6 +84,7 @@ def test_a_command_behind_a_prefix_is_judged(program: str) -> None:
         "echo 'rm -rf /' | sed e",
         "printf 'rm -rf /' > hook; GIT_PAGER=./hook git log",
         "vim -c ':!/bin/sh'",
+        "coproc dd if=/dev/zero of=/dev/sda",
         "bash -c 'sh -c \"$1\"' _ 'rm -rf /'",
         "sh -c 'exec sh -c \"$0\"' 'rm -rf /'",
         "printf '%s\\0' -rf / | xargs -0 rm",
