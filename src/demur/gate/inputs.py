@@ -99,7 +99,8 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     @property
     def grants(self) -> tuple[Grant, ...]:
         """The grants of this request, and those of earlier attempts."""
-        return (*self.inputs.grants, *self.attempt.grants)
+        own, earlier = self.inputs.grants, self.attempt.grants
+        return (*own, *earlier) if earlier else own
 
     def fingerprint(self, salt: str) -> str:
         """Return a salted digest of the request and its inputs, before redaction."""
