@@ -11,6 +11,7 @@ from functools import partial, reduce
 from demur.guards.code_execution.call import (
     EMPTY,
     UNKNOWN,
+    UNKNOWN_PLACEHOLDER,
     Arg,
     CommandHit,
     ProgramCall,
@@ -69,9 +70,15 @@ def join_outputs(first: Outputs, second: Outputs) -> Outputs:
     """Return each output of the first followed by each of the second."""
     if SILENCE in (first, second):
         return second if first == SILENCE else first
-    pairs = ([value for value in (one, two) if value != EMPTY] for one in first for two in second)
-    joined = (join_values(pair, "\n") if pair else EMPTY for pair in pairs)
-    return bound_readings(joined, UNKNOWN)
+    return bound_readings((_join_output(one, two) for one in first for two in second), UNKNOWN)
+
+
+def _join_output(first: Value, second: Value) -> Value:
+    if EMPTY in (first, second):
+        return second if first == EMPTY else first
+    if not second.text and first.text.endswith(UNKNOWN_PLACEHOLDER):
+        return first._replace(taints=first.taints | second.taints)  # one unknown part says it all
+    return join_values([first, second], "" if first.known and second.known else "\n")
 
 
 class CommandWalk(ProgramWalk):
@@ -83,6 +90,7 @@ class CommandWalk(ProgramWalk):
         self.left: list[list[ShellState]] = []
         self.sinks: list[tuple[str, ShellScript, Location]] = []
         self.processes = 0
+        self.input: Outputs = SILENCE
         self.expanding: frozenset[str] = frozenset()
 
     @abstractmethod
@@ -163,10 +171,14 @@ class CommandWalk(ProgramWalk):
         """Walk through one command, and return its output."""
         if self.exhausted:
             return (UNKNOWN,)
+        stdin = self.state.stdin if stdin == SILENCE else stdin
+        self.input = stdin  # substitutions in its words read it, too
         environment = list(self._read_assignments(node, location))
         readings = self._expand_command(node, location)
         inputs = self.redirected_input(node, location, stdin)
         writes, reads = self._redirected_files(node.redirects, location)
+        if inputs != stdin and all(args and args[0].text == "exec" for args in readings):
+            self.state.stdin = inputs
         if not node.words:
             for assignment, values in environment:
                 self._assign(assignment, values)
@@ -425,17 +437,20 @@ class CommandWalk(ProgramWalk):
             return (UNKNOWN,)
         captured = location._replace(captured=True, pipe_start=-1)
         failure, self.failure = self.failure, None
+        stdin = self.input
         if piece.script is None:
             arg = Arg(piece.text, piece.start, end)
-            outputs = self.walk_subshell(partial(self.walk_text, arg, captured, SILENCE), captured)
+            outputs = self.walk_subshell(
+                partial(self.walk_text, arg, captured, self.input), captured
+            )
         else:
             inner = captured._replace(depth=location.depth + 1)
             if piece.kind is PieceKind.PROCESS:
                 outputs = self._start_process(piece, piece.script, inner)
             else:
-                walk = partial(self.walk_script, piece.script, inner, SILENCE)
+                walk = partial(self.walk_script, piece.script, inner, self.input)
                 outputs = self.walk_subshell(walk, inner)
-        self.failure = failure
+        self.failure, self.input = failure, stdin
         return outputs
 
     def _start_process(self, piece: WordPiece, script: ShellScript, location: Location) -> Outputs:

@@ -61,7 +61,9 @@ def expand_word(
             return [[Arg(piece.text, word.start, word.end, offset=piece.start)]]
     parts = list(_piece_readings(pieces, state, run, starts=starts))
     combinations, more = combine_readings(parts, MAX_READINGS)
-    separators = bound_readings((v.text for v in texts_of(state.read_variable("IFS"))), " ")
+    fields = state.read_variable("IFS")
+    separators = bound_readings((v.text for v in texts_of(fields)), _DEFAULT_IFS)
+    separators = (*separators, _DEFAULT_IFS) if None in fields else separators
     readings = [
         _build_args(combination, word, separator)
         for combination in combinations

@@ -21,7 +21,7 @@ from demur.guards.code_execution.effects import EffectKind, find_effects
 from demur.guards.code_execution.launchers import SHELLS
 from demur.guards.code_execution.shell_state import ShellState
 from demur.guards.static.shell_words import decode_ansi_c
-from demur.guards.static.source_text import split_names
+from demur.guards.static.source_text import split_names, word_set
 
 
 def predict_output(call: ProgramCall, state: ShellState) -> Value:
@@ -54,12 +54,12 @@ _INTERPRETERS = frozenset(
 
 def _echo_output(call: ProgramCall, _: ShellState) -> Value:
     args = list(call.args)
-    escapes = False
+    options = ""
     while args and re.fullmatch(r"-[neE]+", args[0].text):
-        escapes = escapes or "e" in args[0].text
-        del args[0]
+        options += args.pop(0).text
     value = join_values([arg.value for arg in args], " ") if args else Value("")
-    return value._replace(text=decode_ansi_c(value.text) if escapes else value.text)
+    text = decode_ansi_c(value.text) if "e" in options else value.text
+    return value._replace(text=text if "n" in options else f"{text}\n")
 
 
 def _printf_output(call: ProgramCall, _: ShellState) -> Value:
@@ -71,16 +71,17 @@ def _printf_output(call: ProgramCall, _: ShellState) -> Value:
     turns = -(-max(len(args) - 1, 1) // slots) if slots else 1
     rest = iter(args[1:])
     layout = _NULL.sub(r"\\n", args[0].text * min(turns, _MAX_PRINTED))
+    layout = decode_ansi_c(layout)
     text = _DIRECTIVE.sub(lambda match: _fill_directive(match[0], rest), layout)
-    return join_values([arg.value for arg in args])._replace(text=decode_ansi_c(text))
+    return join_values([arg.value for arg in args])._replace(text=text)
 
 
 def _fill_directive(directive: str, rest: Iterator[Arg]) -> str:
     """Return the text for one directive of a format."""
     if directive == "%%":
         return "%"
-    arg = next(rest, None)
-    return decode_ansi_c(arg.text) if arg is not None else ""
+    text = arg.text if (arg := next(rest, None)) else ""
+    return decode_ansi_c(text) if directive.endswith("b") else text
 
 
 _MAX_PRINTED = 100
@@ -180,6 +181,18 @@ def _which_output(call: ProgramCall, _: ShellState) -> Value:
     return named if is_file else named._replace(text=f"/usr/bin/{named.text}")
 
 
+def _path_output(call: ProgramCall, _: ShellState) -> Value:
+    """Return the folder or the last part of a path."""
+    operands = parse_options(call.args).operands
+    if not operands:
+        return UNKNOWN
+    path = operands[0].text.rstrip("/") or "/"
+    text = posixpath.dirname(path) or "." if call.verb == "dirname" else posixpath.basename(path)
+    if call.verb == "basename" and len(operands) > 1:
+        text = text.removesuffix(operands[1].text)
+    return operands[0].value._replace(text=text)
+
+
 def decode_value(value: Value, decoder: Callable[[str], str | None] | None) -> Value:
     """Return `value` decoded; if there is no decoder or it fails, only the origins are kept."""
     taints = (value.taints - {Taint.EXTERNAL}) | {Taint.DECODED}
@@ -238,12 +251,17 @@ _OUTPUT_FUNCTIONS: dict[str, OutputFunction] = {
     **dict.fromkeys(("which", "type", "realpath", "readlink"), _which_output),
     **dict.fromkeys(
         ("find", "fd", "bfs"),
-        lambda call, _: Value("\n".join(arg.text for arg in find_targets(call)), known=False),
+        lambda call, _: (
+            UNKNOWN
+            if call.has_arg("-printf", "-exec", "-fprintf")
+            else Value("\n".join(arg.text for arg in find_targets(call)), known=False)
+        ),
     ),
     "command": lambda call, state: (
         _which_output(call, state) if call.has_arg("-v") else _unknown_output(call)
     ),
     **dict.fromkeys(sorted(SHELLS), _shell_output),
+    **dict.fromkeys(("dirname", "basename"), _path_output),
     "openssl": _openssl_output,
     "xxd": _xxd_output,
     "rev": _rev_output,
@@ -255,7 +273,7 @@ _OUTPUT_FUNCTIONS: dict[str, OutputFunction] = {
 
 _COPIERS = frozenset({"cp", "mv", "install", "ln"})
 _FETCHERS = frozenset({"curl", "wget", "aria2c", "axel", "nscurl", "lwp-download"})
-_FILE_WRITERS = _COPIERS | _FETCHERS | {"tee", "dd", "sponge"}
+_FILE_WRITERS = _COPIERS | _FETCHERS | {"tee", "dd", "sponge", "split"}
 _BY_NAME = re.compile(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name")
 
 
@@ -271,14 +289,30 @@ def written_files(
     if call.verb in {"tee", "sponge"}:
         content = call.stdin
     elif call.verb in _COPIERS:
-        operands = parse_options(call.args).operands
-        path = state.resolve_path(operands[0].text) if operands else ""
-        content = state.files.get(path, UNKNOWN._replace(taints=result.taints))
+        operands = parse_options(call.args, _COPY_VALUED).operands
+        source = state.resolve_path(operands[0].text) if operands else ""
+        content = state.files.get(source, _copied_content(source, result))
+        content = call.stdin if source in {"/dev/stdin", "/dev/fd/0"} else content
+    elif call.verb == "split":
+        operands = parse_options(call.args, word_set("-a -b -C -l -n")).operands
+        prefix = operands[1].text if len(operands) > 1 else "x"
+        yield f"{prefix}aa", call.stdin, False
     for effect in find_effects(call._replace(writes=(), reads=())):
         if effect.kind is EffectKind.WRITE:
             yield effect.target.text, content, effect.append and call.verb == "tee"
     if call.verb in _FETCHERS:
         yield from ((name, result, False) for name in _names_from_urls(call))
+
+
+def _copied_content(source: str, result: Value) -> Value:
+    """Return the content of a copy of a file on disk; a program's copy starts that program."""
+    if _PROGRAM.fullmatch(source):
+        return Value(f'exec {source} "$@"', taints=result.taints)
+    return Value("", known=False, taints=result.taints | {Taint.EXTERNAL})
+
+
+_PROGRAM = re.compile(r"/(?:usr/(?:local/)?)?s?bin/[\w.+-]+")
+_COPY_VALUED = word_set("-t --target-directory -S --suffix -m -o -g")
 
 
 def _names_from_urls(call: ProgramCall) -> Iterator[str]:

@@ -8,7 +8,7 @@ import fnmatch
 import posixpath
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from demur.guards.code_execution.call import (
     EMPTY,
@@ -19,6 +19,7 @@ from demur.guards.code_execution.call import (
     Taint,
     Value,
     join_values,
+    parse_options,
     program_name,
 )
 from demur.guards.code_execution.carriers import InnerCommand, unwrap_command
@@ -58,6 +59,7 @@ from demur.guards.code_execution.python_code import read_python
 from demur.guards.code_execution.rules import COMMAND_RULES
 from demur.guards.code_execution.shell_builtins import SILENT
 from demur.guards.code_execution.shell_state import ShellState
+from demur.guards.static.source_text import word_set
 from demur.model.finding import Action
 
 _MAX_STEPS = 2_000
@@ -66,6 +68,9 @@ _FLOWS = frozenset({"SECRET_SENT", "DATA_SENT", "WORK_SENT"})
 _OWN_KINDS = frozenset({PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.STREAM})
 SOCKETS = ("/dev/tcp/", "/dev/udp/")
 _GLOB = frozenset("*?[")
+_MAX_PROGRAMS = 100
+_WRITERS = word_set("sed gsed ed ex vi vim")  # their scripts write files that no option names
+_FOLDER_OPTIONS = {"env": ("-C", "--chdir"), "sudo": ("-D", "--chdir")}
 _SHEBANG = re.compile(r"#![ \t]*(\S+)[ \t]*([^\n]*)")
 # A variable of the environment, by its name; the script does not set it.
 _INHERITED = re.compile(r"\$(?:[A-Z][A-Z0-9_]*|[@*])")
@@ -98,6 +103,7 @@ class ProgramWalk(ABC):
         self.steps = 0
         self.characters = 0
         self.exhausted = False
+        self.programs: list[str] = []
 
     @abstractmethod
     def walk_shell(self, arg: Arg, location: Location, stdin: Value = EMPTY) -> Value:
@@ -177,8 +183,12 @@ class ProgramWalk(ABC):
                 span = _pipeline_span(start, end, location) if flows else (start, end)
                 self.report(hit, *span, call.verb, location)
             self._judge_code(call, start, end, location)
+            folders = self.state.folders
+            if folder := _folder_option(call):
+                self.state.folders = (self.state.resolve_path(folder.text),)
             for inner in unwrap_command(call, self.state.files):
                 self._judge_inner(inner, call, end, location)
+            self.state.folders = folders if folder else self.state.folders
         result = EMPTY if call.verb in SILENT else predict_output(call, self.state)
         if taints:
             result = result._replace(taints=result.taints | taints)
@@ -227,6 +237,10 @@ class ProgramWalk(ABC):
     def _judge_code(self, call: ProgramCall, start: int, end: int, location: Location) -> None:
         """Judge the code that an interpreter gets, or a program that an earlier command wrote."""
         found = list(find_code(call))
+        if call.verb in _WRITERS or any(code.text for code in found):
+            self.programs += [arg.text for arg in call.args][: _MAX_PROGRAMS - len(self.programs)]
+        if call.verb in {"make", "gmake"}:
+            found = list(self._written_recipes(call))
         if not found:
             found = list(self._written_programs(call))
         for code in found:
@@ -272,8 +286,10 @@ class ProgramWalk(ABC):
 
     def _written_programs(self, call: ProgramCall) -> list[CodeToRun]:
         """Return the code of a program that an earlier command wrote, by its path or its name."""
-        if not self.state.files:
+        if not self.state.files and not self.programs:
             return []
+        if "/" in call.name.text and self._may_be_written(call.name.text):
+            return [CodeToRun(CodeLanguage.SHELL, file=call.name)]
         names = self._written_paths(call.name.text)
         if not names and "/" not in call.name.text:
             tail = f"/{call.name.text}"
@@ -296,6 +312,17 @@ class ProgramWalk(ABC):
                 operands = (file, *call.args)
                 found.append(CodeToRun(CodeLanguage.SHELL, file=file, operands=operands))
         return found
+
+    def _written_recipes(self, call: ProgramCall) -> Iterator[CodeToRun]:
+        """Yield the recipes of a Makefile that an earlier command wrote."""
+        options = parse_options(call.args, word_set("-f --file --makefile -C -j -I -o -W"))
+        named = next((options.values[n] for n in ("-f", "--file") if n in options.values), None)
+        names = [named.text] if named else ["GNUmakefile", "makefile", "Makefile"]
+        for path in (path for name in names for path in self._written_paths(name)):
+            content = self.state.files[path]
+            lines = (line.lstrip("\t @-+") for line in content.text.split("\n") if line[:1] == "\t")
+            text = call.name._replace(text="\n".join(lines), known=content.known, offset=None)
+            yield CodeToRun(CodeLanguage.SHELL, text)
 
     def _written_paths(self, text: str) -> list[str]:
         """Return the written files that a word names; a pattern may name several."""
@@ -320,10 +347,17 @@ class ProgramWalk(ABC):
             values = [call.stdin]
         elif paths := self._written_paths(file.text):
             values = [self.state.files[path] for path in paths]
+        elif self._may_be_written(file.text):
+            values = [UNKNOWN]
         elif file.taints or file.text.startswith(SOCKETS):
             taints = file.taints | self.file_origins(file)
             values = [Value("", known=False, taints=taints)]
         return [Arg(value.text, start, end, *value[1:]) for value in values if value != EMPTY]
+
+    def _may_be_written(self, path: str) -> bool:
+        """Whether a program of this script, such as `awk`, may have written a file."""
+        name = posixpath.basename(path)
+        return bool(name) and any(name in text for text in self.programs)
 
     def _judge_inner(
         self, inner: InnerCommand, call: ProgramCall, end: int, location: Location
@@ -391,6 +425,13 @@ def _is_ordinary_name(text: str) -> bool:
     """
     last = posixpath.basename(_INHERITED.sub("", text)) if text else "$"
     return "$" not in last and bool(last or _INHERITED.search(text))
+
+
+def _folder_option(call: ProgramCall) -> Arg | None:
+    """Return the folder in which a program starts another one, if it names one."""
+    names = _FOLDER_OPTIONS.get(call.verb, ())
+    values = parse_options(call.args, frozenset(names)).values if names else {}
+    return next((values[name] for name in names if name in values), None)
 
 
 def _asks_for_help(call: ProgramCall) -> bool:

@@ -23,8 +23,8 @@ from demur.guards.code_execution.command_walk import SILENCE, CommandWalk, Outpu
 from demur.guards.code_execution.context import MAX_DEPTH, Location
 from demur.guards.code_execution.shell_state import (
     ANY_TEXT,
-    MAX_READINGS,
     ShellState,
+    add_bodies,
     bound_readings,
 )
 from demur.guards.static.shell_script import read_script
@@ -45,6 +45,7 @@ from demur.guards.static.shell_words import (
 
 _MAX_TURNS = 256
 _MAX_CHUNKS = 300
+_AS_TEXT = ProgramCall("", Arg("", 0, 0), ())
 _CHUNK = re.compile(r"[^\n;|&()`{}]+")
 
 
@@ -60,6 +61,8 @@ class ScriptWalk(CommandWalk):
         """Walk through a text as a shell would, and return its outputs."""
         if location.depth >= MAX_DEPTH:
             self.report(CommandHit("NESTED_TOO_DEEP"), arg.start, arg.end, "", location)
+            return (UNKNOWN,)
+        if self.budget_exceeded(_AS_TEXT._replace(args=(arg,)), arg.start, arg.end, location):
             return (UNKNOWN,)
         script = read_script(arg.text)
         inner = location.enter(arg)
@@ -235,19 +238,17 @@ class ScriptWalk(CommandWalk):
             hit = CommandHit("TOO_MANY_READINGS", f"{node.name} in {len(values)} words")
             self.report(hit, node.start, node.end, "for", location)
         before = self.state.copy_state()
-        outputs: list[Value] = []
-        printed = SILENCE
+        outputs = SILENCE
         for value in values[:_MAX_TURNS]:
             self.state.assign(node.name, value)
-            printed = join_outputs(printed, self.walk_script(node.body, location, stdin))
-            outputs += printed
+            outputs = join_outputs(outputs, self.walk_script(node.body, location, stdin))
             self.settle()
             if self.exhausted:
                 break
         if not sure:
             self.state = before.merge_state(self.state)
-            outputs += SILENCE
-        return bound_readings(outputs[-MAX_READINGS:] or SILENCE, UNKNOWN)
+            outputs = bound_readings((*outputs, *SILENCE), UNKNOWN)
+        return outputs
 
     def _loop_values(self, node: ForLoop, location: Location) -> tuple[list[Value], bool]:
         """Return the values of a loop's variable, and whether it surely takes them all."""
@@ -283,7 +284,7 @@ class ScriptWalk(CommandWalk):
         name = call.name.text
         bodies = self.state.functions.get(name, (None,)) if call.name.known else (None,)
         if call.via != location.via or location.via[-1:] not in {(), ("eval",)}:
-            bodies = tuple(dict.fromkeys((*bodies, None)))
+            bodies = add_bodies(bodies, (None,))
         ways: list[partial[Outputs]] = [
             partial(self.run_program, call, start, end, location)
             if body is None

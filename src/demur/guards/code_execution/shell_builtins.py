@@ -53,6 +53,8 @@ def change_folder(
         folders = left or starts
     else:
         target = operands[0].text if operands else HOME
+        if re.fullmatch(r"\$[a-z]\w*/+", target):
+            target = "/"  # a variable that is not set
         if target.startswith("$"):
             return None
         if call.verb == "pushd":
@@ -207,6 +209,17 @@ def _shift_words(call: ProgramCall, state: ShellState) -> None:
     state.positional = tuple(dict.fromkeys(shifted))
 
 
+def _parse_option(call: ProgramCall, state: ShellState) -> None:
+    """`getopts SPEC NAME WORDS`: any of the words may be the option or its value."""
+    words = [arg.value for arg in call.args[2:]]
+    if not words:
+        words = [value for reading in state.positional for value in reading or (ANY_TEXT,)]
+    values = [value for word in words for value in (word, word._replace(text=word.text[2:]))]
+    state.assign("OPTARG", *values or [ANY_TEXT])
+    for name in call.args[1:2]:
+        state.assign(name.text, *(word._replace(text=word.text[1:2]) for word in words))
+
+
 def _set_trap(call: ProgramCall, state: ShellState) -> None:
     """`trap CODE SIGNAL`: the code runs later, with the state of then."""
     args = [arg for arg in call.args if arg.text != "--"]
@@ -222,6 +235,7 @@ BUILTINS: dict[str, Callable[[ProgramCall, ShellState], None]] = {
     "read": _read_input,
     **dict.fromkeys(("mapfile", "readarray"), _map_lines),
     "printf": _print_to_variable,
+    "getopts": _parse_option,
     "set": _set_options,
     "shift": _shift_words,
     "trap": _set_trap,

@@ -10,6 +10,7 @@ from itertools import islice, product
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from demur.guards.code_execution.call import (
+    EMPTY,
     UNKNOWN_PLACEHOLDER,
     Arg,
     Value,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 MAX_READINGS = 8
 _MAX_ENTRIES = 500
 _MAX_ITEMS = 500
+_MAX_MERGED = 8_192
 
 # The words of an array; a plain variable has one. None: the variable is not set by the script.
 Words: TypeAlias = tuple[Value, ...]
@@ -79,6 +81,7 @@ class ShellState:
         self.files: dict[str, Value] = {}
         self.descriptors: dict[str, str] = {}
         self.positional: Readings = _NOT_SET
+        self.stdin: tuple[Value, ...] = (EMPTY,)
         self.exported: frozenset[str] = frozenset()
         self.local_names: frozenset[str] | None = None
         self.traps: tuple[Arg, ...] = ()
@@ -106,7 +109,7 @@ class ShellState:
             if name not in self.exported and name not in exported:
                 child.variables[name] = merge_readings(readings, _NOT_SET)
         for name, bodies in child.functions.items():
-            child.functions[name] = tuple(dict.fromkeys((*bodies, None)))
+            child.functions[name] = add_bodies(bodies, (None,))
         child.positional = (positional[1:],)
         child.variables["0"] = (positional[:1],)
         child.local_names = None
@@ -131,6 +134,7 @@ class ShellState:
             return self
         merged = self.copy_state()
         _merge_folders(merged, self, other)
+        merged.stdin = bound_readings((*self.stdin, *other.stdin), ANY_TEXT)
         merged.positional = merge_readings(self.positional, other.positional)
         merged.traps = tuple(dict.fromkeys((*self.traps, *other.traps)))[:MAX_READINGS]
         merged.exits_on_error = self.exits_on_error and other.exits_on_error
@@ -142,8 +146,8 @@ class ShellState:
             if ours != theirs:
                 merged.variables[name] = merge_readings(ours, theirs)
         for name in self.functions.keys() | other.functions.keys():
-            bodies = (*self.functions.get(name, (None,)), *other.functions.get(name, (None,)))
-            merged.functions[name] = tuple(dict.fromkeys(bodies))[: 2 * MAX_READINGS]
+            bodies, others = (each.functions.get(name, (None,)) for each in (self, other))
+            merged.functions[name] = add_bodies(bodies, others)
         for name, texts in other.aliases.items():
             merged.aliases[name] = tuple(dict.fromkeys((*self.aliases.get(name, ()), *texts)))
         merged.files = _merge_files(self.files, other.files)
@@ -206,7 +210,15 @@ class ShellState:
         return (*joined, (ANY_TEXT,)) if more else tuple(joined)
 
     def unset(self, name: str) -> None:
-        """Forget a variable or, without one, a function."""
+        """Forget a variable, an item or, without one, a function."""
+        array, _, index = name.removesuffix("]").partition("[")
+        if index.isdigit():
+            readings = self.read_variable(array)
+            number = int(index)
+            self.variables[array] = tuple(
+                words and (*words[:number], *words[number + 1 :]) for words in readings
+            )
+            return
         if name in self.variables or name not in self.functions:
             self.variables[name] = _NOT_SET
         else:
@@ -237,6 +249,14 @@ def _pick(words: Words | None, index: int) -> Words | None:
     return words[index : index + 1] or (Value(""),)
 
 
+def add_bodies(
+    bodies: tuple["ShellScript | None", ...], others: tuple["ShellScript | None", ...]
+) -> tuple["ShellScript | None", ...]:
+    """Return the bodies of a function with those of another way; each is one object."""
+    added = [body for body in others if not any(body is known for known in bodies)]
+    return (*bodies, *added)[: 2 * MAX_READINGS] if added else bodies
+
+
 def merge_readings(ours: Readings, theirs: Readings) -> Readings:
     """Return the readings of both."""
     return bound_readings((*ours, *theirs), (ANY_TEXT,))
@@ -247,8 +267,10 @@ def _merge_files(ours: dict[str, Value], theirs: dict[str, Value]) -> dict[str, 
     merged = {**theirs, **ours}
     for path in ours.keys() & theirs.keys():
         if ours[path] != theirs[path]:
-            both = join_values([ours[path], theirs[path]], "\n")
-            merged[path] = both._replace(known=False)
+            texts = sorted((ours[path].text, theirs[path].text), key=len)
+            text = texts[1] if texts[0] in texts[1] else "\n".join(texts)
+            taints = ours[path].taints | theirs[path].taints
+            merged[path] = Value(text if len(text) < _MAX_MERGED else "", False, taints)
     return merged
 
 

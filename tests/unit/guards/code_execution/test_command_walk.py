@@ -100,6 +100,21 @@ def held(text: str) -> list[Finding]:
         'x=rm; y=-rf; z=/; eval "$x $y $z"',
         "x=rm y=$x; $y -rf /",
         "hash -p /bin/rm ls; ls -rf /",
+        "unset IFS; x='rm -rf /'; $x",
+        """echo 'rm -rf /' | bash -c "$(cat)\"""",
+        "exec < <(echo 'rm -rf /'); sh",
+        "getopts a: x -a rm; $OPTARG -rf /",
+        "x=(echo rm -rf /); unset 'x[0]'; \"${x[@]}\"",
+        "cp /bin/rm x; ./x -rf /",
+        "ln -s $(which rm) x; ./x -rf /",
+        "echo 'rm -rf /' | split -l 9 - x; sh xaa",
+        "printf 'all:\\n\\t%s\\n' 'rm -rf /' > Makefile; make -s",
+        """awk 'BEGIN { print "rm -rf /" > "f" }'; sh f""",
+        "env -C / rm -rf etc",
+        "cd $nothing/; rm -rf etc",
+        'cd "$(dirname /tmp)"; rm -rf etc',
+        "echo '#' > f; echo 'rm -rf /' >> f; sh f",
+        "echo 'rm -rf /' | install /dev/stdin f; sh f",
     ],
 )
 def test_a_destructive_reading_is_held(text: str) -> None:
@@ -140,6 +155,8 @@ def test_a_destructive_reading_is_held(text: str) -> None:
         'exec "$@"',
         "ls | xargs",
         "git ls-files | xargs grep foo",
+        'unset IFS; for x in a b; do [ "$x" ]; done',
+        "cp a.sh b.sh; sh b.sh",
     ],
 )
 def test_everyday_style_passes_although_a_value_is_not_known(text: str) -> None:

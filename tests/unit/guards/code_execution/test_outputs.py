@@ -17,10 +17,14 @@ def written(*words: str, stdin: Value = EMPTY) -> Value:
 @pytest.mark.parametrize(
     ("words", "stdin", "want"),
     [
-        (("echo", "a", "b"), "", "a b"),
+        (("echo", "a", "b"), "", "a b\n"),
         (("echo", "-n", "-e", "a\\x41"), "", "aA"),
-        (("echo", "a\\x41"), "", "a\\x41"),
-        (("echo",), "", ""),
+        (("echo", "a\\x41"), "", "a\\x41\n"),
+        (("printf", "%s", "a\\x41"), "", "a\\x41"),
+        (("printf", "%b", "a\\x41"), "", "aA"),
+        (("dirname", "/srv/x"), "", "/srv"),
+        (("basename", "/srv/x.sh", ".sh"), "", "x"),
+        (("echo",), "", "\n"),
         (("printf", "%s-%s", "a", "b"), "", "a-b"),
         (("printf", "--", "a%%\\x41%s"), "", "a%A"),
         (("printf",), "", ""),
