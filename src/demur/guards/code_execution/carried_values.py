@@ -49,10 +49,12 @@ def find_carried(call: ProgramCall) -> Iterator[CarriedValue]:
             runs = row.get("runs", "shell")
             for option in row["options"].split():
                 for rest in find_option_values(call.args, option):
-                    yield CarriedValue(runs, rest if runs == "words" else rest[:1], call.verb)
+                    value = rest if runs == "words" else rest[:1]
+                    yield CarriedValue(runs, value, f"{call.verb} {option}")
     for row in carrier_rows("settings").get(call.verb, ()):
         for setting in _setting_values(call.args, row):
-            yield CarriedValue(row.get("runs", "shell"), (setting,), call.verb)
+            via = f"{call.verb} {row['option']}".strip()
+            yield CarriedValue(row.get("runs", "shell"), (setting,), via)
     for row in carrier_rows("texts").get(call.verb, ()):
         for arg in (*call.args, call.name._replace(text=call.stdin.text, offset=None)):
             yield from _matched_texts(arg, row["pattern"], call.verb)
@@ -152,9 +154,7 @@ def compile_lines(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.MULTILINE)
 
 
-_OWN_PLACES = frozenset(
-    {PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.STREAM, PathKind.SYSTEM, PathKind.UNKNOWN}
-)
+_FOREIGN_PLACES = frozenset({PathKind.SCRATCH, PathKind.OUTSIDE})
 
 
 def check_carried(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
@@ -163,7 +163,7 @@ def check_carried(call: ProgramCall, context: CommandContext) -> Iterator[Comman
         text = args[0].text if args else ""
         if runs in {"program", "library", "shell"} and "/" in text and " " not in text:
             where = classify_path(text, call.cwd, context.bounds)
-            own = where is not PathKind.SCRATCH if runs == "shell" else where in _OWN_PLACES
-            if not own:
+            foreign = where is PathKind.SCRATCH if runs == "shell" else where in _FOREIGN_PLACES
+            if foreign:
                 rule = "LIBRARY_INJECTION" if runs == "library" else "PROXY_EXECUTION"
                 yield CommandHit(rule, via)

@@ -186,7 +186,7 @@ _EMBEDDED: dict[str, Callable[[], re.Pattern[str]]] = {
 
 def opens_shell(via: tuple[str, ...]) -> bool:
     """Whether a shell is started by a program that is not made to start one."""
-    return not _starters().issuperset(via)
+    return not all(name in _starters() or name.partition(" ")[0] in _TERMINALS for name in via)
 
 
 @cache

@@ -211,8 +211,6 @@ def _check_ssh(call: ProgramCall, context: CommandContext) -> Iterator[CommandHi
         yield CommandHit("TUNNEL", hosts[0] if hosts else "")
     if call.stdin.taints & _LEAVING:
         yield from check_sent_data(call.stdin.taints, hosts, context, data=True)
-    if any("ProxyCommand=" in text for text in call.texts):
-        yield CommandHit("PROXY_EXECUTION", "ProxyCommand")
 
 
 def check_sockets(call: ProgramCall) -> Iterator[CommandHit]:

@@ -52,7 +52,8 @@ def _check_shell(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
         return
     if call.stdin.taints or (raises and call.piped):
         return
-    if all(code.text is None and code.file is None for code in find_code(call)):
+    codes = list(find_code(call))
+    if codes and all(code.text is None and code.file is None for code in codes):
         yield CommandHit("ROOT_SHELL" if raises else "PROXY_EXECUTION", "root" * raises)
 
 
@@ -139,6 +140,7 @@ def _check_container(call: ProgramCall, _: CommandContext) -> Iterator[CommandHi
 
 
 _SURE = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV"})
+_LIBRARIES = ("/usr/lib", "/usr/local/lib", "/lib", "/opt/homebrew/")
 _FORGETS = re.compile(
     r"HISTFILE=(?:/dev/null)?|HIST(?:FILE)?SIZE=0|HISTCONTROL=ignore\w+|HISTIGNORE=.*\*.*"
 )
@@ -147,13 +149,13 @@ _FORGETS = re.compile(
 def check_environment(call: ProgramCall) -> Iterator[CommandHit]:
     """Yield a hit for a variable that makes other programs load or run something."""
     for name, value in call.environment:
-        if name in _SURE:
+        if name in _SURE and not value.text.startswith(_LIBRARIES):
             yield CommandHit("LIBRARY_INJECTION", name)
         elif name.startswith("HIST") and _FORGETS.fullmatch(f"{name}={value.text}"):
             yield CommandHit("DELETE_LOGS", name)
     if call.verb in {"export", "declare", "env"}:
-        for name, equals, _ in (arg.text.partition("=") for arg in call.args):
-            if name in _SURE and equals:
+        for name, equals, value in (arg.text.partition("=") for arg in call.args):
+            if name in _SURE and equals and not value.startswith(_LIBRARIES):
                 yield CommandHit("LIBRARY_INJECTION", name)
 
 
