@@ -61,7 +61,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def gate(url: str) -> Iterator[Gate]:
-    with gate_over(open_store(url)) as opened_gate:
+    with gate_over(open_store(url, deadline_s=None)) as opened_gate:
         yield opened_gate
 
 
@@ -70,13 +70,13 @@ def gate(url: str) -> Iterator[Gate]:
 
 def test_a_running_gate_sees_a_revocation_at_its_next_decision(gate: Gate, url: str) -> None:
     assert gate.decide(LARGE, grants=[grant(SCOPE)]).verdict is Verdict.ALLOW
-    with open_store(url) as other:
+    with open_store(url, deadline_s=None) as other:
         assert other.revoke_grant(revocation())
         assert not other.revoke_grant(revocation())
     after = gate.decide(LARGE, grants=[grant(SCOPE)])
 
     assert (after.verdict, reason(after)) == (Verdict.ESCALATE, "revoked")
-    with gate_over(open_store(url), entropy=entropy_of("restarted")) as restarted:
+    with gate_over(open_store(url, deadline_s=None), entropy=entropy_of("restarted")) as restarted:
         assert reason(restarted.decide(LARGE, grants=[grant(SCOPE)])) == "revoked"
 
 
@@ -213,7 +213,10 @@ def test_a_gate_that_cannot_count_ignores_a_grant_with_uses() -> None:
 def test_of_many_at_once_exactly_as_many_pass_as_the_grant_has_uses(url: str, uses: int) -> None:
     given_grant = grant({**SCOPE, "tenant": "*"}, uses=uses)
     verdicts: list[Verdict] = []
-    gates = [gate_over(open_store(url), entropy=entropy_of(f"gate {n}")) for n in range(4)]
+    gates = [
+        gate_over(open_store(url, deadline_s=None), entropy=entropy_of(f"gate {n}"))
+        for n in range(4)
+    ]
 
     def decide(number: int) -> None:
         gate = gates[number % len(gates)]
