@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from demur.audit.anchors import ChainAnchor, append_anchor, read_anchor, write_anchor
     from demur.audit.diff import DecisionChange, PolicyComparison, Unreplayable, compare_policy
     from demur.audit.pack import (
         Pack,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from demur.audit.report import DecisionReport, export_pack, render_ticket, report_decision
 
 __all__ = [
+    "ChainAnchor",
     "DecisionChange",
     "DecisionReport",
     "Pack",
@@ -26,20 +28,24 @@ __all__ = [
     "PolicyComparison",
     "ReplayResult",
     "Unreplayable",
+    "append_anchor",
     "check_heads",
     "compare_policy",
     "export_pack",
+    "read_anchor",
     "read_line",
     "read_lines",
     "read_pack",
     "render_ticket",
     "replay_pack",
     "report_decision",
+    "write_anchor",
     "write_line",
     "write_pack",
 ]
 
 _HOMES = {
+    "demur.audit.anchors": "ChainAnchor append_anchor read_anchor write_anchor",
     "demur.audit.diff": "DecisionChange PolicyComparison Unreplayable compare_policy",
     "demur.audit.pack": "Pack PackError read_line read_lines read_pack write_line write_pack",
     "demur.audit.replay": "ReplayResult check_heads replay_pack",

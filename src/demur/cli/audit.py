@@ -130,8 +130,8 @@ def _verification_to_json(
         for chain in found.chains
     ]
     breaks = [broken._asdict() for broken in found.breaks]
-    told = {"holds": found.holds, **found._asdict(), "breaks": breaks, "chains": chains}
-    return {**told, "anchors": len(anchors)}
+    document = {"holds": found.holds, **found._asdict(), "breaks": breaks, "chains": chains}
+    return {**document, "anchors": len(anchors)}
 
 
 def _print_anchors(anchors: Sequence[AnchorLine], found: ChainVerification) -> None:
@@ -344,8 +344,8 @@ def run_audit_erase(args: Namespace) -> int:
     spool = open_configured_spool(config)
     left = spool is not None and spool.path.exists()
     if args.json:
-        told = {"tenant": tenant, "records": count, "erased": bool(args.yes)}
-        print(json.dumps({**told, "open_parts": open_parts}))
+        fields = {"tenant": tenant, "records": count, "erased": bool(args.yes)}
+        print(json.dumps({**fields, "open_parts": open_parts}))
     else:
         what = f"{count} record{'s' * (count != 1)} of {whose}, tenant {tenant}"
         if args.yes:

@@ -7,6 +7,7 @@ from demur.source.lazy import lazy_names
 if TYPE_CHECKING:
     from demur.model.record import DecisionRecord
     from demur.store.backend import RecordFilter, StorageError, UnavailableError
+    from demur.store.events import ChainEvent
     from demur.store.opening import open_store
     from demur.store.rows import ApiKey, ChainHead, Label, Snapshot, Tallies
     from demur.store.spool import Spool
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from demur.store.store import Store, StoredRecord
     from demur.store.verify import (
         ChainBreak,
+        ChainSummary,
         ChainVerification,
+        LetGo,
         heads_document,
         read_heads,
         verify_chain,
@@ -24,10 +27,13 @@ __all__ = [
     "ApiKey",
     "Backend",
     "ChainBreak",
+    "ChainEvent",
     "ChainHead",
+    "ChainSummary",
     "ChainVerification",
     "DecisionRecord",
     "Label",
+    "LetGo",
     "RecordFilter",
     "Snapshot",
     "Spool",
@@ -45,11 +51,14 @@ __all__ = [
 _HOMES = {
     "demur.model.record": "DecisionRecord",
     "demur.store.backend": "RecordFilter StorageError UnavailableError",
+    "demur.store.events": "ChainEvent",
     "demur.store.opening": "open_store",
     "demur.store.rows": "ApiKey ChainHead Label Snapshot Tallies",
     "demur.store.spool": "Spool",
     "demur.store.sql": "Backend",
     "demur.store.store": "Store StoredRecord",
-    "demur.store.verify": "ChainBreak ChainVerification heads_document read_heads verify_chain",
+    "demur.store.verify": (
+        "ChainBreak ChainSummary ChainVerification LetGo heads_document read_heads verify_chain"
+    ),
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)
