@@ -154,8 +154,8 @@ def check_environment(call: ProgramCall) -> Iterator[CommandHit]:
         elif name.startswith("HIST") and _FORGETS.fullmatch(f"{name}={value.text}"):
             yield CommandHit("DELETE_LOGS", name)
     if call.verb in {"export", "declare", "env"}:
-        for name, equals, value in (arg.text.partition("=") for arg in call.args):
-            if name in _SURE and equals and not value.startswith(_LIBRARIES):
+        for name, equals, path in (arg.text.partition("=") for arg in call.args):
+            if name in _SURE and equals and not path.startswith(_LIBRARIES):
                 yield CommandHit("LIBRARY_INJECTION", name)
 
 
