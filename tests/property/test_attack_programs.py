@@ -16,20 +16,6 @@ from support.attack_programs.programs import (
 from support.attack_programs.sandbox import HarmlessProgram, find_problem, find_reached
 
 MAX_PASSING = 0.05
-# Families that are not there yet, with the share that passes at most.
-CEILINGS = {
-    "decoy": 0.90,
-    "arrays_and_positionals": 0.95,
-    "unknown_command_word": 0.50,
-    "filter_into_shell": 0.90,
-    "written_file_run_later": 0.60,
-    "heredocs": 0.60,
-    "conditions": 0.50,
-    "traps": 0.50,
-    "folders": 0.70,
-    "encodings": 0.50,
-    "combinations": 0.80,
-}
 pytestmark = pytest.mark.skipif(bool(find_problem()), reason=find_problem() or "programs can run")
 
 
@@ -37,9 +23,8 @@ def describe_misses(counts: list[FamilyCount]) -> list[str]:
     """Return a line for each family of which too many programs pass."""
     lines = []
     for one in counts:
-        most = CEILINGS.get(one.family, MAX_PASSING)
         # A small sample may miss a share that holds for the family as a whole.
-        if len(one.passing) > max(most * one.reached, 1):
+        if len(one.passing) > max(MAX_PASSING * one.reached, 1):
             shown = sorted((program.text for program in one.passing), key=len)[:5]
             lines.append(f"{one.family}: {len(one.passing)} of {one.reached} pass: {shown}")
     return lines

@@ -10,7 +10,14 @@ from support.property_runs import examples
 
 from demur.codes.registry import Registry
 from demur.guards.code_execution import guard
+from demur.guards.code_execution.call import Value
 from demur.guards.code_execution.event import Command, CommandConfig, Language
+from demur.guards.code_execution.shell_state import (
+    ANY_TEXT,
+    MAX_READINGS,
+    ShellState,
+    bound_readings,
+)
 from demur.guards.contract import finding_problem
 from demur.model.finding import Action, Finding
 
@@ -111,6 +118,74 @@ def test_the_same_text_is_found_the_same(text: str, language: Language) -> None:
     assert found(text, language) == found(text, language)
 
 
+VALUES = st.sampled_from("abcdefghijklm").map(Value)
+STATES = st.dictionaries(
+    st.sampled_from("xyz"), st.lists(VALUES, min_size=1, max_size=12), max_size=3
+)
+
+
+@MANY
+@given(st.lists(VALUES))
+def test_a_bound_on_readings_hides_nothing(values: list[Value]) -> None:
+    # INVARIANT: a reading beyond the bound becomes an unknown one, and none is dropped.
+    bounded = bound_readings(values, ANY_TEXT)
+
+    assert len(bounded) <= MAX_READINGS
+    assert set(values) <= set(bounded) or ANY_TEXT in bounded
+
+
+def build_state(variables: dict[str, list[Value]]) -> ShellState:
+    state = ShellState("/desk")
+    for name, values in variables.items():
+        state.assign(name, *values)
+    return state
+
+
+@MANY
+@given(STATES, STATES)
+def test_a_branch_hides_no_value(
+    ours: dict[str, list[Value]], theirs: dict[str, list[Value]]
+) -> None:
+    # INVARIANT: each reading that a way may leave is a reading after both ways.
+    first, second = build_state(ours), build_state(theirs)
+    merged = first.merge_state(second)
+
+    for name in "xyz":
+        readings = {*first.read_variable(name), *second.read_variable(name)}
+        after = merged.read_variable(name)
+        assert readings <= set(after) or (ANY_TEXT,) in after
+
+
+BRANCHES = st.lists(
+    st.sampled_from(
+        [
+            "false && x=ls",
+            "test -f a || x=ls",
+            "if a; then x=ls; fi",
+            "(x=ls)",
+            "x=ls &",
+            "a | x=ls",
+            "while a; do x=ls; done",
+            "case a in b) x=ls;; esac",
+            "y=$(x=ls)",
+            "f() { local x=ls; }; f",
+            "x=ls true",
+            "unset y",
+            "cd /tmp",
+        ]
+    ),
+    max_size=4,
+)
+
+
+@MANY
+@given(BRANCHES)
+def test_an_assignment_that_may_not_happen_hides_no_command(branches: list[str]) -> None:
+    text = "\n".join(["x='rm -rf /'", *branches, "$x"])
+
+    assert [f for f in found(text) if f.action is not Action.WARN]
+
+
 QUOTED = st.lists(
     st.sampled_from(["plain", "'", '"', "\\", "ansi", "brace", "variable"]), min_size=2, max_size=2
 )
@@ -197,6 +272,20 @@ HUGE = [
     "eval " * 20_000,
     "(a)||" * 16_000,
     "echo " + "cm0g" * 20_000 + "| base64 -d | sh",
+    "alias a=b;" * 10_000,
+    "".join(f"alias a{n}='a{n + 1} a{n + 1}';" for n in range(3_000)) + "a0",
+    "a||b=$b$b;" * 9_000,
+    "if a; then x=$x$x; fi;" * 4_000,
+    "for a in 1 2 3 4 5 6 7 8 9; do " * 20 + "b" + "; done" * 20,
+    "while a; do x=$x.$x;" * 20 + "b" + "; done" * 20,
+    "((" * 50_000,
+    "$((1)" * 20_000,
+    "case a in " + "b) c;;" * 15_000 + "esac",
+    "x=(" + "a " * 45_000 + ');"${x[@]}"',
+    "set -- a b c d e f g h;" + "a && shift;" * 9_000 + '"$@"',
+    "cd a;cd /b;" * 9_000 + "rm -rf *",
+    "f(){ f a|f b; };f;" * 5_000,
+    "x=a;" + "b && x=$x/*;" * 7_000 + "${x##*/}${x%%/*}",
 ]
 
 

@@ -100,6 +100,8 @@ class ScriptWalk(CommandWalk):
         """Walk through `script`, and return its whole output."""
         outputs = SILENCE
         for number, node in enumerate(script.nodes):
+            if self.exhausted:
+                return (UNKNOWN,)
             if number:
                 self.settle()
                 self.state.dead = False

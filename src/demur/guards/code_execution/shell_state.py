@@ -43,10 +43,8 @@ _Item = TypeVar("_Item")
 
 
 def bound_readings(items: Iterable[_Item], overflow: _Item) -> tuple[_Item, ...]:
-    """Return the distinct items; those beyond the maximum become `overflow`.
-
-    # INVARIANT: a reading beyond the bound is never dropped: it becomes an unknown one
-    """
+    """Return the distinct items; those beyond the maximum become `overflow`."""
+    # INVARIANT: a reading beyond the bound becomes an unknown one, and none is dropped.
     distinct = tuple(dict.fromkeys(items))
     return distinct if len(distinct) <= MAX_READINGS else (*distinct[: MAX_READINGS - 1], overflow)
 
@@ -122,10 +120,8 @@ class ShellState:
         return self.__dict__ == other.__dict__
 
     def merge_state(self, other: "ShellState") -> "ShellState":
-        """Return the state after either of two ways; a dead one does not count.
-
-        # INVARIANT: what either way may leave is a reading after both
-        """
+        """Return the state after either of two ways; a dead one does not count."""
+        # INVARIANT: each reading that a way may leave is a reading after both ways.
         if other.dead or self is other:
             return self
         if self.dead:
