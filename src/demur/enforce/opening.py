@@ -109,20 +109,34 @@ def build_enforcer(
     if own.get("pipeline") is None:
         registry = default_registry() if gate is None else gate.registry
         known = dict(changes or {})
-        own_files = (*own_paths(), *protected)
-        known[Surface.CODE_EXECUTION] = _protect_files(own_files, known.get(Surface.CODE_EXECUTION))
+        known[Surface.CODE_EXECUTION] = _add_paths(
+            known.get(Surface.CODE_EXECUTION),
+            protected=(*own_paths(), *protected),
+            resolve=own.get("resolve_path") is not None,
+        )
         parts: dict[str, Any] = {"registry": registry, "changes": known, "steps": steps}
         own["pipeline"] = build_pipeline(chosen, *surfaces, **parts)
     commands = {**chosen.commands, **(own.pop("commands", None) or {})}
     return Enforcer(gate, commands=commands, **own)
 
 
-def _protect_files(files: tuple[str, ...], change: ConfigChange | None) -> ConfigChange:
-    def add_protected(config: CommandConfig) -> CommandConfig:
-        changed = config if change is None else change(config)
-        return msgspec.structs.replace(changed, protected=(*changed.protected, *files))
+def _add_paths(
+    change: ConfigChange | None, *, protected: tuple[str, ...], resolve: bool
+) -> ConfigChange:
+    """Return a change that also adds protected files, and where links of folders lead."""
 
-    return add_protected
+    def add_paths(config: CommandConfig) -> CommandConfig:
+        changed = config if change is None else change(config)
+        folders = {name: getattr(changed, name) for name in ("workspace", "scratch")}
+        if resolve:
+            folders = {
+                name: tuple(dict.fromkeys((*paths, *map(os.path.realpath, paths))))
+                for name, paths in folders.items()
+            }
+        whole = (*changed.protected, *protected)
+        return msgspec.structs.replace(changed, protected=whole, **folders)
+
+    return add_paths
 
 
 def open_enforcer(

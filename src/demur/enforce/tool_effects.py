@@ -27,6 +27,7 @@ from demur.guards.static.source_text import word_set
 ResolvePath = Callable[[str], str | None]
 
 _MAX_FILES = 2_000
+_MAX_COMMANDS = 500
 _MAX_PATH_LENGTH = 4_096
 
 # Matched against the last part of a tool's name, in lower case and without punctuation. A shell's
@@ -156,12 +157,15 @@ def find_tool_effects(
 
     Raises:
         InputTypeError: A command is neither a text nor a list of words.
-        InputError: The call names too many files.
+        InputError: The call names too many files or commands.
     """
     named = (arguments.get(one) for one in _CWD_NAMES)
     cwd = next((one for one in named if isinstance(one, str) and one), None)
     known = find_commands(name, arguments, command_arguments)
-    for text in dict.fromkeys((*known, *find_named_commands(arguments))):
+    texts = dict.fromkeys((*known, *find_named_commands(arguments)))
+    if len(texts) > _MAX_COMMANDS:
+        raise InputError(f"the call runs more than {_MAX_COMMANDS} commands", where="arguments")
+    for text in texts:
         yield Command(text=text, cwd=cwd)
         if _MAGIC.search(text):
             yield from _cell_commands(text)
@@ -215,14 +219,15 @@ _FOLDER_WORDS = frozenset({"dir", "directory", "folder", "tree", "recursive", "r
 
 def _call_words(name: str, arguments: Mapping[str, Any]) -> frozenset[str]:
     """Return the words that say what a call does: those of its operation, or of its name."""
+    parts = _PART.split(name)
+    named = frozenset(word.lower() for word in _WORD.findall(parts[-1] or name))
     known = _DELETING | _WRITING | _READING | _LISTING
-    for key in _OPERATION_NAMES:
+    for key in _OPERATION_NAMES if not named & _DELETING else ():
         value = arguments.get(key)
         words = frozenset(value.lower().split("_")) if isinstance(value, str) else frozenset()
         if words & known and len(words) <= 3:
             return words
-    parts = _PART.split(name)
-    return frozenset(word.lower() for word in _WORD.findall(parts[-1] or name))
+    return named
 
 
 _CONTENT_NAMES = word_set(
@@ -306,7 +311,8 @@ def _is_path(name: str, value: str) -> bool | None:
         return True if starts or _PATH_SHAPE.fullmatch(text) else None
     if text.lower().startswith("file:"):
         return True
-    return False if starts and name not in _TEXT_NAMES | _COMMAND_NAMES else None
+    looks = starts or ("/" in text and _PATH_SHAPE.fullmatch(text))
+    return False if looks and name not in _TEXT_NAMES | _COMMAND_NAMES else None
 
 
 def _file_access(
@@ -336,6 +342,8 @@ def _operation_of(name: str, words: frozenset[str], *, has_content: bool) -> Fil
     """Return what a call does with the file that an argument names."""
     if words & _DELETING:
         return FileOperation.DELETE
+    if has_content and words & _READING and not words & _WRITING:
+        return FileOperation.UNKNOWN
     if words & _WRITING or has_content:
         moves = words & {"move", "rename", "mv"}
         is_source = name.startswith(_SOURCE_NAMES) and not name.startswith("output")
@@ -368,8 +376,9 @@ def _keyed_files(
 ) -> Iterator[FileAccess]:
     """Yield the files of an object whose keys are paths and whose values are texts."""
     operation = FileOperation.DELETE if words & _DELETING else FileOperation.WRITE
-    for path, content in files.items():
-        if isinstance(content, str) and _PATH_SHAPE.fullmatch(path.strip()):
+    for path, value in files.items():
+        content = value if isinstance(value, str) else "\n".join(_content_texts(value))
+        if _PATH_SHAPE.fullmatch(path.strip()) and (content or isinstance(value, Mapping)):
             where = f"{place}.{path}"
             yield FileAccess(
                 path=path, operation=operation, argument=where, content=content, whole=True

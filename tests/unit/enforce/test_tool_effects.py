@@ -1,11 +1,12 @@
 """What a tool call would run, read and write, found by names and shapes of its arguments."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.opening import build_enforcer
+from demur.enforce.opening import build_enforcer, resolve_links
 from demur.enforce.tool_effects import (
     find_commands,
     find_file_accesses,
@@ -153,6 +154,12 @@ HOSTILE_FILES = [
         "STARTUP_FILE",
     ),
     ("delete_directory", {"path": "/home/ann"}, "DELETE_WHOLE_HOME"),
+    # Further arguments do not change what a tool does.
+    ("Read", {"file_path": "/etc/shadow", "content": "x"}, "SECRET_READ"),
+    ("Write", {"mode": "read", "file_path": "~/.bashrc", "content": "x"}, "STARTUP_FILE"),
+    ("delete_directory", {"action": "read", "path": "/home/ann"}, "DELETE_WHOLE_HOME"),
+    ("change", {"changes": {".git/hooks/x": {"add": {"content": "y"}}}}, "STARTUP_FILE"),
+    ("do_it", {"x": ".ssh/id_rsa"}, "SECRET_READ"),
     # Ways to spell a path.
     ("Read", {"file_path": "/home/ann/desk/../.ssh/id_rsa"}, "SECRET_READ"),
     ("Read", {"file_path": "//etc//shadow"}, "SECRET_READ"),
@@ -323,6 +330,20 @@ def test_protected_files_of_the_settings_are_demur_s_own() -> None:
         assert "OWN_FILES" in refused_rules(*call, enforcer), call
 
 
+def test_a_project_behind_a_link_is_the_project(tmp_path: Path) -> None:
+    project, link = tmp_path / "home" / "real", tmp_path / "link"
+    project.mkdir(parents=True)
+    link.symlink_to(project)
+    settings = GuardSettings(code_execution={"workspace": (str(link),), "scratch": ()})
+    enforcer = build_enforcer(None, settings, resolve_path=resolve_links)
+
+    new = {"file_path": str(link / "a.py"), "content": "x = 1"}
+    assert refused_rules("Write", new, enforcer) == []
+    (project / "out").symlink_to(tmp_path)
+    outside = {"file_path": str(link / "out" / "a.py"), "content": "x = 1"}
+    assert refused_rules("Write", outside, enforcer) == ["FILE_OUTSIDE"]
+
+
 def test_a_link_is_judged_by_where_it_leads() -> None:
     links = {"notes.txt": "/etc/shadow"}
     enforcer = build_enforcer(None, resolve_path=links.get)
@@ -366,6 +387,14 @@ def test_more_files_than_can_be_judged_are_refused() -> None:
     with pytest.raises(InputError, match="more than 2000 files"):
         list(find_file_accesses("read", {"paths": ["a"] * 2001}))
     assert not Enforcer().check_tool_call("read", {"paths": ["a"] * 2001}).allowed
+
+
+def test_more_than_can_be_judged_is_held() -> None:
+    arguments = {"paths": ["a.sh", "b.sh", "c.sh"], "content": "ls\n" * 100_000}
+    steps = [{"cmd": f"a{number}"} for number in range(501)]
+
+    assert "TOO_LONG" in refused_rules("write_files", arguments)
+    assert not ENFORCER.check_tool_call("x", {"steps": steps}).allowed
 
 
 def test_a_cell_is_python_and_its_magics_are_shell() -> None:

@@ -68,14 +68,18 @@ def find_file_hits(event: FileRequest, config: CommandConfig) -> list[LocatedHit
     bounds = workspace_bounds(config, event.cwd)
     walk = ScriptWalk(config, bounds, start_folder(bounds, event.cwd))
     has_project = bool(config.workspace or event.cwd)
-    start = 0
+    start, left = 0, _MAX_CONTENT_LENGTH
     for access in event.accesses:
         span = (start, start + len(access.path))
         location = Location(SourceMap(None, *span), depth=1)
         for hit, verb in dict.fromkeys(_path_hits(access, walk, has_project=has_project)):
             walk.report(hit, *span, verb, location)
         if access.content is not None and access.operation is not FileOperation.READ:
-            walk.hits += _content_hits(access, config, location)
+            if left > 0:
+                walk.hits += _content_hits(access, config, location)
+            else:
+                walk.report(CommandHit("TOO_LONG", access.path), *span, "write", location)
+            left -= len(access.content)
         start = span[1] + 1
     return walk.hits
 
