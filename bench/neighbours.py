@@ -36,10 +36,10 @@ SIZE = 100_000
 
 
 class Noise(NamedTuple):
-    """What the noisy tenant sends: a route, and its body."""
+    """What the noisy tenant sends: a route, and its body; without a body it reads."""
 
     path: str
-    body: Any
+    body: Any = None
 
 
 def _guard(surface: str, text: str) -> Noise:
@@ -58,14 +58,15 @@ KINDS: dict[str, Callable[[], Noise]] = {
     "1 KB of pipes, tool call": lambda: _tool_call("a|" * 500),
     "1 MB of prose, input guard": lambda: _guard("input", "ignore the previous words " * 38_000),
     "1 MB of arguments, tool call": lambda: Noise(
-        "/v1/enforce/tool_call", {"name": "save", "arguments": {"rows": ["a b"] * 150_000}}
+        "/v1/enforce/tool_call", {"name": "save", "arguments": {"rows": ["a b"] * 130_000}}
     ),
     "1 MB of evidence, decide": lambda: Noise(
         "/v1/decide",
-        {"request": {"action": {"type": "x"}, "evidence": {"rows": ["a b"] * 150_000}}},
+        {"request": {"action": {"type": "x"}, "evidence": {"rows": ["a b"] * 130_000}}},
     ),
     "1 MB of text, detect": lambda: Noise("/v1/detect", {"response": "I cannot help. " * 65_000}),
-    "1 MB of refusals, parse": lambda: Noise("/v1/parse", {"text": "REFUSED: X: y\n" * 70_000}),
+    "1 MB of refusals, parse": lambda: Noise("/v1/parse", {"text": "REFUSED: X: y\n" * 60_000}),
+    "500 decisions, find": lambda: Noise("/v1/decisions?limit=500"),
 }
 
 
@@ -87,7 +88,8 @@ def main() -> int:
     if not options.budgets:
         limits += "budget_bytes = 1000000000000\nbudget_cpu_s = 86400\n"
     with tempfile.TemporaryDirectory() as name:
-        folder, keys = Path(name), [make_key(tenant, ["decide"]) for tenant in ("quiet", "loud")]
+        folder = Path(name)
+        keys = [make_key(tenant, ["decide", "read"]) for tenant in ("quiet", "loud")]
         with open_store(folder / "demur.db") as store:
             for one in keys:
                 store.add_key(one.key)
@@ -95,6 +97,8 @@ def main() -> int:
         with started(folder, limits) as served:
             [request] = requests(1, 1)
             call = Call(f"{served.url}/v1/decide", {"request": request}, quiet)
+            # There is something to find, and all is loaded.
+            steadily(call._replace(headers=loud), 2, 500, 2)
             steadily(call, 2, RATE, options.seconds)
             for kind in options.kind or KINDS:
                 _measure(table, options, kind, call, f"{served.url} {loud['authorization']}")
@@ -137,6 +141,9 @@ async def _send_noise(kind: str, url: str, key: str) -> None:
     """Send noise until the standard input ends, and print how it was answered."""
     noise = KINDS[kind]()
     raw = Call(f"{url}{noise.path}", noise.body, {"authorization": key}).raw
+    if noise.body is None:
+        lines = [f"GET {noise.path} HTTP/1.1", "host: localhost", f"authorization: {key}", "", ""]
+        raw = "\r\n".join(lines).encode()
     host, _, port = url.rpartition("/")[2].partition(":")
     answers: Counter[str] = Counter()
 

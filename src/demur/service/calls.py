@@ -230,9 +230,11 @@ class RouteTable(list[ApiRoute]):
         def register(function: BlockingHandler) -> BlockingHandler:
             @wraps(function)
             async def handler(call: ApiCall) -> ApiAnswer:
+                def answer() -> ApiAnswer:
+                    return json_answer(function(call), more.get("success", 200))
+
                 heavy = len(call.body) > MAX_INLINE_BYTES
-                run = call.run_heavy if heavy else call.run_blocking
-                return json_answer(await run(function, call), more.get("success", 200))
+                return await (call.run_heavy(answer) if heavy else call.run_blocking(answer))
 
             self.add(place, name, role, **more)(handler)
             return function

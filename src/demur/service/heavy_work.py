@@ -7,6 +7,8 @@ can be sent there. A service without such processes calls them on a thread.
 
 import io
 from collections.abc import Callable
+from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
@@ -18,6 +20,7 @@ from demur.codes.vocabulary import Surface
 from demur.detect.detector import RefusalDetection, detect_refusal
 from demur.enforce.enforcer import AGENT_SURFACES
 from demur.errors import DemurError
+from demur.gate.config import Config, database_path, open_configured_store
 from demur.gate.guard_pipeline import build_pipeline
 from demur.gate.guard_run import GuardResult
 from demur.gate.guard_settings import GuardSettings
@@ -25,6 +28,10 @@ from demur.gate.pipeline import GuardPipeline
 from demur.guards.builtin import parse_event
 from demur.model.refusal import Refusal
 from demur.providers.normalization import normalize
+from demur.service.json_body import encode_json
+from demur.service.record_search import find_newest, record_view
+from demur.store.backend import RecordFilter
+from demur.store.store import Store
 from demur.triage.counts import RefusalCounts, TriageOptions
 from demur.triage.scan import scan_stream
 
@@ -36,11 +43,23 @@ EMPTY_EVENTS: dict[str, dict[str, Any]] = {
 }
 
 
+def _find_nothing() -> None:
+    """Return no store."""
+
+
 class WorkSetup(NamedTuple):
     """What a process needs to know to work as the service would."""
 
     guards: GuardSettings
     registries: tuple[str, ...] = ()
+    # Names the store; without it, the process reads none.
+    config: Config | None = None
+
+    @property
+    def names_store(self) -> bool:
+        """Whether a process can open the store of the service."""
+        config = self.config
+        return config is not None and ("://" in config.store or database_path(config) is not None)
 
 
 class WorkContext(NamedTuple):
@@ -49,6 +68,7 @@ class WorkContext(NamedTuple):
     guards: GuardSettings
     registry: Registry
     pipeline: GuardPipeline
+    find_store: Callable[[], Store | None] = _find_nothing
     # Whether to give up; a process is interrupted instead.
     is_stopped: Callable[[], bool] = bool
 
@@ -56,7 +76,14 @@ class WorkContext(NamedTuple):
 def build_context(setup: WorkSetup) -> WorkContext:
     """Return the context of a process. Rates are counted by the service, never here."""
     guards, registry = replace(setup.guards, limits=()), default_registry(*setup.registries)
-    return WorkContext(guards, registry, build_pipeline(guards, *AGENT_SURFACES, registry=registry))
+    pipeline = build_pipeline(guards, *AGENT_SURFACES, registry=registry)
+    config = setup.config
+
+    @cache
+    def find_store() -> Store | None:
+        return None if config is None else open_configured_store(config)
+
+    return WorkContext(guards, registry, pipeline, find_store)
 
 
 def warm_guard(context: WorkContext, surface: str) -> None:
@@ -92,6 +119,19 @@ def normalize_value(context: WorkContext, response: Any) -> Refusal | None:
 def find_in_text(context: WorkContext, text: str) -> list[FoundRefusal]:
     """Return the refusals in a text."""
     return list(find_refusals(text, registry=context.registry))
+
+
+def find_page(context: WorkContext, query: RecordFilter, now: datetime, limit: int) -> bytes:
+    """Return a page of decisions as JSON: those that match, and where the next page begins.
+
+    Raises:
+        StorageError: The store cannot be read.
+    """
+    store = context.find_store()
+    found = [] if store is None else find_newest(store, query, now, limit + 1)
+    following = found[limit - 1].decision_id if len(found) > limit else None
+    shown = [record_view(record) for record in found[:limit]]
+    return encode_json({"decisions": shown, "next": following})
 
 
 class LogTooLargeError(DemurError, ValueError):

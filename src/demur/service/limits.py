@@ -213,8 +213,8 @@ class _PoolJob(NamedTuple):
 class WorkerPool:
     """Runs `threads` jobs at a time and accepts `max_jobs` in all, running ones included.
 
-    Keys take turns. One key never has all threads, nor more than half of the jobs, so that it
-    cannot keep others waiting. A job counts until its thread has finished it, even if its caller
+    Keys take turns. One key never has more than half of the threads and jobs, so that it cannot
+    keep others waiting. A job counts until its thread has finished it, even if its caller
     no longer waits. `on_cpu` is called with the processor time of each job of a key.
     """
 
@@ -283,7 +283,7 @@ class WorkerPool:
         for key in list(self._waiting):
             if self._running >= self._threads:
                 return
-            if key is not None and self._busy[key] >= max(1, self._threads - 1):
+            if key is not None and self._busy[key] >= max(1, self._threads // 2):
                 continue
             jobs = self._waiting.pop(key)
             job = jobs.popleft()

@@ -102,7 +102,8 @@ class Service:
         self.run_blocking = self.store_pool.run
         self._count_pool = WorkerPool("counts", threads=_THREADS, max_jobs=_MAX_WAITING)
         self._pools = (self.page_pool, self.store_pool, self._count_pool)
-        context = WorkContext(self.guards, gate.registry, self.enforcer.pipeline)
+        pipeline = self.enforcer.pipeline
+        context = WorkContext(self.guards, gate.registry, pipeline, lambda: gate.store)
         self.lane = WorkLane(
             context, self.budgets, setup=work, processes=self.settings.work_processes
         )
@@ -115,6 +116,14 @@ class Service:
     @property
     def store(self) -> Store:
         """The store of the decisions.
+
+        Raises:
+            ProblemError: The gate has no store.
+        """
+        return self.require_store()
+
+    def require_store(self) -> Store:
+        """Return the store of the decisions.
 
         Raises:
             ProblemError: The gate has no store.

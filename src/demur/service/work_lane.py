@@ -37,6 +37,8 @@ class WorkLane:
     ) -> None:
         # A connection cannot be handed to another program on Windows.
         count = processes if setup is not None and os.name == "posix" else 0
+        # Whether the processes can open the store: one in memory is not theirs.
+        self.reads_store = bool(count) and setup is not None and setup.names_store
         self._context = context._replace(is_stopped=self._is_stopped)
         self._budgets = budgets
         self._processes = [WorkProcess(setup) for _ in range(count) if setup is not None]

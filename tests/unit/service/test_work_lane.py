@@ -8,18 +8,21 @@ import time
 import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.fake_secrets import github_token
-from support.gates import gate_over
+from support.gates import gate_over, refund
 from support.service_app import Caller, open_service, open_service_over
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import AGENT_SURFACES
 from demur.errors import InputTypeError
+from demur.gate.config import Config
 from demur.gate.guard_settings import GuardSettings
 from demur.guards.builtin import parse_event
+from demur.policy.loader import AGENT_POLICY
 from demur.service.authentication import LOCAL
 from demur.service.calls import ApiCall
 from demur.service.heavy_work import (
@@ -35,6 +38,7 @@ from demur.service.problem import ProblemError
 from demur.service.settings import ServiceSettings
 from demur.service.work_lane import WorkLane
 from demur.service.work_process import WorkFailedError
+from demur.store.opening import open_store
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs processes with shared pipes")
 
@@ -314,3 +318,34 @@ def test_the_same_refusals_are_read_in_large_and_small_texts(served: Caller) -> 
     large = served("POST", "/v1/parse", {"text": line + "x" * 4000}).json()
 
     assert small["found"] == large["found"]
+
+
+def test_a_long_page_of_decisions_is_read_in_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = Config(store="demur.db", policy=str(AGENT_POLICY))
+    setup = WorkSetup(GuardSettings(), config=config)
+    with (
+        open_store(tmp_path / "demur.db") as store,
+        gate_over(store) as gate,
+        open_service_over(gate, work=setup) as call,
+    ):
+        for number in range(60):
+            call("POST", "/v1/decide", {"request": refund(number + 1)})
+        small = call("GET", "/v1/decisions?limit=40").json()
+        more = call("GET", f"/v1/decisions?limit=40&before={small['next']}").json()
+        large = call("GET", "/v1/decisions?limit=60").json()
+
+        assert call.service.lane.reads_store
+        assert pid_of(call.service.lane)
+        assert large == {"decisions": small["decisions"] + more["decisions"], "next": None}
+
+
+@pytest.mark.parametrize(
+    ("store", "names_store"),
+    [("demur.db", True), ("postgresql://x/y", True), (":memory:", False), ("", False)],
+)
+def test_only_a_store_that_processes_can_open_is_read_there(store: str, names_store: bool) -> None:
+    assert WorkSetup(GuardSettings(), config=Config(store=store)).names_store == names_store
+    assert not SETUP.names_store

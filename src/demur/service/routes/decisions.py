@@ -24,8 +24,9 @@ from demur.service.calls import (
     RouteTable,
     number_parameter,
 )
+from demur.service.heavy_work import find_page
 from demur.service.problem import ProblemError, forbidden, invalid_call
-from demur.service.record_search import find_newest, record_view, require_record
+from demur.service.record_search import record_view, require_record
 from demur.source.item import did_you_mean
 from demur.store.backend import RecordFilter
 
@@ -136,20 +137,21 @@ def _parse_time_parameter(name: str, text: str) -> str:
         ) from None
 
 
-@DECISION_ROUTES.add_sync(
+@DECISION_ROUTES.add(
     "GET /v1/decisions",
     "find decisions",
     Role.READ,
     gives=Page,
     query=(*FILTER_PARAMETERS, number_parameter("limit", "How many.", _MAX_LIMIT)),
 )
-def find_decisions(call: ApiCall) -> Page:
+async def find_decisions(call: ApiCall) -> ApiAnswer:
     """List decisions, newest first."""
     limit = call.read_number("limit", _DEFAULT_LIMIT, maximum=_MAX_LIMIT)
-    store, now = call.service.store, call.service.clock()
-    records = find_newest(store, filter_from_query(call), now, limit + 1)
-    following = records[limit - 1].decision_id if len(records) > limit else None
-    return Page(decisions=[record_view(record) for record in records[:limit]], next=following)
+    service, query = call.service, filter_from_query(call)
+    service.require_store()
+    lane, now = service.lane, service.clock()
+    run = call.run_heavy if limit > _DEFAULT_LIMIT and lane.reads_store else call.run_blocking
+    return ApiAnswer(await run(lane.call, find_page, query, now, limit))
 
 
 @DECISION_ROUTES.add_sync(
