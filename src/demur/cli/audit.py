@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from demur.audit.anchors import AnchorLine, append_anchor, read_anchor_file, write_anchor
+from demur.audit.anchors import AnchorLine, read_anchor_file
 from demur.cli.main import Arguments, UsageError
 from demur.cli.options import parse_period, parse_time, write_file
 from demur.cli.terminal import Paint, format_table
@@ -22,7 +22,8 @@ from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config, load_trusted_keys, open_configured_spool
 from demur.grants.keys import KeyRing, SigningKey, read_signing_key
 from demur.model.request import DEFAULT_TENANT
-from demur.observe.alerts.webhook import WebhookError, mask_url, post_json
+from demur.observe.alerts.webhook import mask_url
+from demur.observe.anchoring import deliver_anchor
 from demur.store.backend import RecordFilter
 from demur.store.events import RETIRE
 from demur.store.rows import ChainHead
@@ -251,10 +252,11 @@ def run_audit_anchor(args: Namespace) -> int:
     config, key = load_settings(args), read_signing_key(args.key)
     if args.url is not None:
         mask_url(args.url)
+    target = str(args.out) if args.url is None else args.url
     with open_existing_store(config) as store:
         while True:
             try:
-                _write_anchor(store, key, args)
+                _write_anchor(store, key, target)
             except DemurError as error:
                 if pause is None:
                     raise
@@ -268,23 +270,11 @@ def run_audit_anchor(args: Namespace) -> int:
                 return 0
 
 
-def _write_anchor(store: Store, key: SigningKey, args: Namespace) -> None:
-    heads, now = store.list_heads(), format_timestamp(system_clock())
-    line = write_anchor(heads, now, key)
-    if args.url is None:
-        append_anchor(args.out, line)
-    else:
-        try:
-            post_json(args.url, line, timeout_s=_POST_TIMEOUT_S, retries=_POST_RETRIES)
-        except WebhookError as error:
-            help_text = "the next anchor covers what this one would have"
-            raise WebhookError(error.problem, where=error.where, help=help_text) from error
-    place = args.out if args.url is None else mask_url(args.url)
-    count = f"{len(heads)} head{'s' * (len(heads) != 1)}"
-    print(f"{place}: anchored {count} at {now}, signed by {key.holder}", flush=True)
-
-
-_POST_TIMEOUT_S, _POST_RETRIES = 10.0, 3
+def _write_anchor(store: Store, key: SigningKey, target: str) -> None:
+    done = deliver_anchor(store, key, target, system_clock())
+    count = f"{done.heads} head{'s' * (done.heads != 1)}"
+    words = f"{done.place}: anchored {count} at {done.created_at}, signed by {key.holder}"
+    print(words, flush=True)
 
 
 def _add_author_options(add: Arguments) -> None:

@@ -185,6 +185,9 @@ def _unknown_setting(name: str, settings: type[msgspec.Struct], where: str) -> I
     return InputError(f"unknown setting `{name}`", where=where, help=meant)
 
 
+_SERVICE_PATHS = ("runs", "anchor", "anchor_key")
+
+
 def _resolve_paths(config: Config, folder: Path) -> Config:
     """Return the settings with paths resolved against `folder`."""
 
@@ -204,7 +207,7 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
         spool=None if config.spool is None else place(config.spool),
         guards=resolve_guard_paths(config.guards, folder),
         service={
-            name: place(value) if name == "runs" and isinstance(value, str) else value
+            name: place(value) if name in _SERVICE_PATHS and isinstance(value, str) else value
             for name, value in config.service.items()
         },
     )

@@ -13,6 +13,7 @@ _Positive = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 _NotNegative = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 _Host = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+_Place = Annotated[str, msgspec.Meta(max_length=4096, pattern="^[^\\x00]*$")]
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +25,8 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     admitted for each key, `burst` at once. Within `budget_window_s`, the calls of a key may hold
     `budget_bytes` and take `budget_cpu_s` of processor time. `work_processes` do heavy work for
     each worker. New keys expire after `key_days`. `runs` is the folder whose runs of evals the
-    dashboard shows.
+    dashboard shows. Every `anchor_every_s`, the heads of the chains are signed with the key in the
+    file `anchor_key` and go to `anchor`, a file or a URL.
     """
 
     host: _Host = "127.0.0.1"
@@ -51,7 +53,10 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     most_connections: _Count = 20_000
     key_days: Annotated[float, msgspec.Meta(gt=0, le=36_500)] = 90.0
     key_memory_s: Annotated[float, msgspec.Meta(ge=0.2, le=3600)] = 2.0
-    runs: Annotated[str, msgspec.Meta(max_length=4096, pattern="^[^\\x00]*$")] = "runs"
+    runs: _Place = "runs"
+    anchor: _Place = ""
+    anchor_key: _Place = ""
+    anchor_every_s: Annotated[float, msgspec.Meta(ge=1, le=10**7)] = 3600.0
 
 
 def read_settings(table: Mapping[str, Any], **overrides: Any) -> ServiceSettings:
@@ -68,6 +73,9 @@ def read_settings(table: Mapping[str, Any], **overrides: Any) -> ServiceSettings
         where = f"service.{found.where}" if found.where else "service"
         raise InputError(found.problem, where=where, help=found.help) from error
     parse_networks(settings.proxies)
+    if settings.anchor and not settings.anchor_key:
+        help_text = "name the signing key, as `demur grant keygen` writes it"
+        raise InputError("anchors are signed", where="service.anchor_key", help=help_text)
     return settings
 
 

@@ -22,8 +22,10 @@ from demur.errors import DemurError, InputError
 from demur.gate.clock import Entropy, format_timestamp, system_clock, system_entropy
 from demur.gate.config import Config, database_path, find_config, load_config, open_gate
 from demur.gate.gate import Gate
+from demur.grants.keys import read_signing_key
 from demur.listener import is_loopback
 from demur.observe.metrics import Metrics
+from demur.observe.anchoring import AnchorSchedule
 from demur.service.app import build_app
 from demur.service.dashboard import page_routes
 from demur.service.heavy_work import WorkSetup
@@ -81,7 +83,8 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
     """Return the application; its gate is opened here and closed with it.
 
     Raises:
-        InputError: Other machines can reach it, and there is no key.
+        InputError: Other machines can reach it, and there is no key; or the key that signs anchors
+            cannot be read.
     """
     metrics = Metrics(default_registry(*config.registries))
     gate = open_gate(config, sinks=(metrics.count_decision,), entropy=RandomBuffer())
@@ -91,6 +94,7 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
         histories = _open_histories(config) if settings.workers > 1 else None
         service = Service(
             gate,
+        schedule = _open_schedule(gate, settings)
             settings,
             guards=config.guards,
             histories=histories,
@@ -105,11 +109,21 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
     Thread(target=_warm_up, args=(service,), daemon=True).start()
     return build_app(service, page_routes(service))
 
+    if schedule is not None:
+        service.on_close(schedule.stop)
+        schedule.start()
 
 def _open_histories(config: Config) -> CallHistories:
     """Return histories of tool calls that the workers of this machine share.
 
     They lie in files that only their owner can read: beside the store, if that is a file.
+def _open_schedule(gate: Gate, settings: ServiceSettings) -> AnchorSchedule | None:
+    if not settings.anchor or gate.store is None:
+        return None
+    key = read_signing_key(Path(settings.anchor_key))
+    return AnchorSchedule(gate.store, key, settings.anchor, settings.anchor_every_s)
+
+
     """
 
     def digest(text: str) -> str:

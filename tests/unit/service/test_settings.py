@@ -14,6 +14,7 @@ def test_arguments_override_the_file_unless_they_are_none() -> None:
 @pytest.mark.parametrize(
     ("given", "where"),
     [
+        ({"anchor": "anchors.jsonl"}, "service.anchor_key"),
         ({"prot": 1}, "service"),
         ({"port": 70_000}, "service.port"),
         ({"timeout_s": 0}, "service.timeout_s"),

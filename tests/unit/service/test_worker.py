@@ -11,17 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
-from support.gates import gate_over
+from support.gates import KEY, RING, gate_over
 from support.service_app import add_key
 from support.service_process import folder_of
 
+from demur.audit.anchors import append_anchor, read_anchor_file
 from demur.enforce.history import make_run_key
-from demur.errors import InputError
+from demur.errors import DemurError, InputError
 from demur.gate.config import load_config, open_configured_store
 from demur.gate.guard_settings import GuardSettings, ToolSettings
 from demur.service import worker
 from demur.service.server import bind_listener
-from demur.service.settings import ServiceSettings
+from demur.service.settings import ServiceSettings, read_settings
 from demur.service.worker import RandomBuffer
 from demur.store.opening import open_store
 
@@ -39,6 +40,32 @@ def test_the_settings_file_makes_the_application(
     assert service.settings.rate == 7
     assert service.metrics is not None
     assert not service.sample
+
+
+def test_a_service_anchors_its_chains_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_of(tmp_path, anchor="anchors.jsonl", anchor_key="key.json")
+    (folder / "key.json").write_bytes(msgspec.json.encode(KEY))
+    written = threading.Event()
+    append = append_anchor
+
+    def note(path: Path, line: bytes) -> None:
+        append(path, line)
+        written.set()
+
+    monkeypatch.setattr("demur.observe.anchoring.append_anchor", note)
+    config = load_config(folder / "demur.toml")
+    app = worker.make_app(config, read_settings(config.service))
+    try:
+        assert written.wait(60)
+    finally:
+        app.state.service.close()
+
+    assert read_anchor_file(folder / "anchors.jsonl", RING)[0].signed_by == KEY.holder
+    (folder / "key.json").unlink()
+    with pytest.raises(DemurError, match=r"key\.json"):
+        worker.make_app(config, read_settings(config.service))
 
 
 def test_a_service_starts_while_its_store_is_down(tmp_path: Path) -> None:
