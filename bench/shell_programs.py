@@ -72,12 +72,13 @@ def main() -> int:
     parser.add_argument("--family", action="append", choices=FAMILIES)
     parser.add_argument("--show", type=int, default=0)
     parser.add_argument("--unreached", type=int, default=0)
+    parser.add_argument("--later", action="store_true", help="only rows that nobody tuned by")
     options = parser.parse_args()
     if problem := find_problem():
         print(f"shell_programs: {problem}")
         return 0
     families = options.family or list(FAMILIES)
-    counts = count_families(options.count, families, seed=options.seed)
+    counts = count_families(options.count, families, seed=options.seed, later=options.later)
     print_table(counts)
     if options.show:
         print_passing(counts, options.show)

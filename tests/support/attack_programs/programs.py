@@ -17,6 +17,13 @@ from support.attack_programs.interpreter_rows import (
     PYTHON_LAUNCHES,
     PYTHON_ROWS,
 )
+from support.attack_programs.later_rows import (
+    LATER_PERL,
+    LATER_PERL_DELETIONS,
+    LATER_PYTHON,
+    LATER_PYTHON_DELETIONS,
+    LATER_ROWS,
+)
 from support.attack_programs.launcher_rows import LAUNCHER_ROWS
 from support.attack_programs.payloads import PAYLOADS, Draw, Wording
 from support.attack_programs.sandbox import HarmlessProgram, find_reached
@@ -43,7 +50,8 @@ REVIEWED_FAMILIES = (
     "perl",
     "written_file_run_later",
 )
-_ROWS = {**SHELL_ROWS, "programs_that_run_programs": LAUNCHER_ROWS}
+_FIRST_ROWS = {**SHELL_ROWS, "programs_that_run_programs": LAUNCHER_ROWS}
+_ROWS = {family: (*rows, *LATER_ROWS[family]) for family, rows in _FIRST_ROWS.items()}
 FAMILIES = (
     *REVIEWED_FAMILIES,
     *(family for family in _ROWS if family not in REVIEWED_FAMILIES),
@@ -83,8 +91,10 @@ class Program(NamedTuple):
 class _Writer:
     """Writes one form of a program. Both forms make the same choices."""
 
-    def __init__(self, seed: str, *, harmless: bool) -> None:
+    def __init__(self, seed: str, *, harmless: bool, later: bool = False) -> None:
         self.draw = Draw(seed)
+        self.rows = LATER_ROWS if later else _ROWS
+        self.later = later
         self.harmless = harmless
         self.words = self.draw.pick(PAYLOADS).words(harmless=harmless)
         self.expected = self.words
@@ -115,7 +125,7 @@ class _Writer:
         """Return a shell program of a family."""
         if family == "folders":
             return self.below_root()
-        self.row = self.draw.pick(_ROWS[family])
+        self.row = self.draw.pick(self.rows[family])
         code = self.command()
         if _CODE_SLOT.search(self.row) and self.draw.happens(0.2):
             code = self.fill(self.draw.pick(_ROWS[self.draw.pick(_NESTED)]), code)
@@ -126,13 +136,13 @@ class _Writer:
         """Return a program that changes to the root and deletes a relative path."""
         self.words = (PAYLOADS[0].marker if self.harmless else PAYLOADS[0].name, *FOLDER_ARGS)
         self.expected, self.folder = self.words, "/"
-        self.row = self.draw.pick(_ROWS["folders"])
+        self.row = self.draw.pick(self.rows["folders"])
         text = self.fill(self.row, "")
         return self.wrap("conditions", text) if self.draw.happens(0.3) else text
 
     def combination(self) -> str:
         """Return a program of two or three rows, one inside the other."""
-        self.row = self.draw.pick(_ROWS[self.draw.pick(_NESTED)])
+        self.row = self.draw.pick(self.rows[self.draw.pick(_NESTED)])
         text = self.fill(self.row, self.command())
         for _ in range(self.draw.pick((1, 1, 2))):
             text = self.wrap(
@@ -144,14 +154,14 @@ class _Writer:
         self, rows: Sequence[str], launches: Sequence[str], direct: Sequence[str]
     ) -> str:
         """Return code of another language, and the way it is started."""
-        if direct and self.draw.happens(0.1):
+        if not self.later and self.draw.happens(0.1):
             self.row = self.draw.pick(direct)
             return self.fill(self.row, self.fill("@w@", ""))
         self.row = self.draw.pick(rows)
         if "@folder@" in self.row or "@file@" in self.row:
             self.expected = ("victim",)
         code = self.fill(self.row, self.fill("@w@", ""))
-        if rows is _PYTHON and self.draw.happens(0.4):
+        if launches is PYTHON_LAUNCHES and self.draw.happens(0.4):
             self.interpreter = "python3"
             return code
         plain = self.draw.happens(0.5)
@@ -160,21 +170,25 @@ class _Writer:
     def write(self, family: str) -> str:
         """Return the text of a program of a family."""
         if family == "python_by_another_name":
-            return self.interpreted(_PYTHON, PYTHON_LAUNCHES, PYTHON_DIRECT)
+            python: Sequence[str] = _LATER_PYTHON if self.later else (*_PYTHON, *_LATER_PYTHON)
+            return self.interpreted(python, PYTHON_LAUNCHES, PYTHON_DIRECT)
         if family == "perl":
-            return self.interpreted(_PERL, PERL_LAUNCHES, PERL_DIRECT)
+            perl: Sequence[str] = _LATER_PERL if self.later else (*_PERL, *_LATER_PERL)
+            return self.interpreted(perl, PERL_LAUNCHES, PERL_DIRECT)
         return self.combination() if family == "combinations" else self.shell(family)
 
 
 _PYTHON = (*PYTHON_ROWS, *PYTHON_DELETIONS)
 _PERL = (*PERL_ROWS, *PERL_DELETIONS)
+_LATER_PYTHON = (*LATER_PYTHON, *LATER_PYTHON_DELETIONS)
+_LATER_PERL = (*LATER_PERL, *LATER_PERL_DELETIONS)
 
 
-def draw_program(seed: int, family: str) -> Program:
-    """Return the program of a seed."""
-    destructive = _Writer(f"{family} {seed}", harmless=False)
+def draw_program(seed: int, family: str, *, later: bool = False) -> Program:
+    """Return the program of a seed; `later`: of the rows that nobody tuned by."""
+    destructive = _Writer(f"{family} {seed}", harmless=False, later=later)
     text = destructive.write(family)
-    harmless = _Writer(f"{family} {seed}", harmless=True)
+    harmless = _Writer(f"{family} {seed}", harmless=True, later=later)
     ran = harmless.write(family)
     program = HarmlessProgram(ran, harmless.interpreter, harmless.expected, harmless.folder)
     return Program(family, destructive.row, text, program)
@@ -201,19 +215,21 @@ class FamilyCount(NamedTuple):
         return len(self.passing) / max(self.reached, 1)
 
 
-def draw_programs(count: int, families: Iterable[str], seed: int) -> Iterator[Program]:
+def draw_programs(
+    count: int, families: Iterable[str], seed: int, *, later: bool = False
+) -> Iterator[Program]:
     """Yield about `count` programs, the families in turn."""
     families = tuple(families)
     for number in range(-(-count // len(families))):
         for family in families:
-            yield draw_program(seed * 1_000_003 + number, family)
+            yield draw_program(seed * 1_000_003 + number, family, later=later)
 
 
 def count_families(
-    count: int, families: Iterable[str] = FAMILIES, *, seed: int = 0
+    count: int, families: Iterable[str] = FAMILIES, *, seed: int = 0, later: bool = False
 ) -> list[FamilyCount]:
     """Run generated programs in their harmless form, and judge the reached ones in the other."""
-    programs = list(draw_programs(count, families, seed))
+    programs = list(draw_programs(count, families, seed, later=later))
     reached = find_reached([program.harmless for program in programs])
     counts = []
     for family in dict.fromkeys(program.family for program in programs):

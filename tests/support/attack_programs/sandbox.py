@@ -25,13 +25,14 @@ _PLACES = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 # Tools that programs may call. None of them reaches another machine: without `unshare` there is
 # still no route, because `ssh` is only ever given a command to run instead of a connection.
 _TOOLS = split_names(
-    "awk base64 basename bash bc busybox cat chmod choom chrt column cp cut dash dd dirname "
-    "ed env ex expand expect find flock fold gawk gdb getent git grep gunzip gzip head iconv "
-    "install ionice less linux64 ln ls lua make man mawk mkdir mkfifo mktemp mv nice node "
-    "nohup openssl paste perl perf php prlimit printf python3 rbash readlink rev rlwrap ruby "
-    "run-parts script sed seq setarch setpriv setsid sg sh sleep socat sort split ssh ssh- "
-    "agent start-stop-daemon stdbuf strace strings tac tail tar taskset tclsh tee test "
-    "timeout touch tr true false uname uname26 uniq unshare vim which xargs xxd yes zip zsh "
+    "agent awk base64 basename bash bc busybox cat chmod choom chrt column comm cp cut dash "
+    "date dd dirname ed env ex expand expect expr false find flock fmt fold gawk gdb getent "
+    "git grep gunzip gzip head iconv install ionice less linux64 ln ls lua make man mawk "
+    "mkdir mkfifo mktemp mv nice nl node nohup od openssl paste perf perl php pr printenv "
+    "printf prlimit python3 rbash readlink rev rlwrap ruby run-parts script sed seq setarch "
+    "setpriv setsid sg sh shuf sleep socat sort split ssh ssh- start-stop-daemon stdbuf "
+    "strace strings tac tail tar taskset tclsh tee test timeout touch tr true uname uname26 "
+    "uniq unshare vim which xargs xxd yes zcat zip zsh "
 )
 _STUB = """#!/bin/sh
 { printf '%s\\037' "$PWD" "${0##*/}" "$@"; echo; } >> "${0%/*}/../reached"
