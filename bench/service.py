@@ -177,7 +177,8 @@ def demur(folder: Path) -> Iterator[Served]:
     made = make_key("bench", ["decide"])
     with open_store(folder / "demur.db") as store:
         store.add_key(made.key)
-    limits = "rate = 1000000\nburst = 1000000\ntimeout_s = 300\n"
+    limits = "rate = 1000000\nburst = 1000000\ntimeout_s = 300\nbudget_cpu_s = 86400\n"
+    limits += "budget_bytes = 1000000000000\n"
     with started(folder, limits) as served:
         yield served._replace(headers={"authorization": f"Bearer {made.token}"})
 

@@ -17,7 +17,8 @@ _INTRO = """\
 
 `demur serve` answers these calls, see [run the service](../how-to/run-the-service.md);
 `GET /openapi.json` says the same to programs. Bodies are JSON in UTF-8 unless a route says
-otherwise. A parameter or a field that a route does not know is an error.
+otherwise. A parameter or a field that a route does not know is an error, and so is a key that
+an object has twice.
 
 A refusal is a `200`: the service did its work, and the record says what it decided. Any other
 status is a problem (RFC 9457, `application/problem+json`) with a reason `code`, its `advice`,

@@ -24,8 +24,8 @@ from demur.gate.config import Config, database_path, find_config, load_config, o
 from demur.gate.gate import Gate
 from demur.grants.keys import read_signing_key
 from demur.listener import is_loopback
-from demur.observe.metrics import Metrics
 from demur.observe.anchoring import AnchorSchedule
+from demur.observe.metrics import Metrics
 from demur.service.app import build_app
 from demur.service.dashboard import page_routes
 from demur.service.heavy_work import WorkSetup
@@ -36,6 +36,7 @@ from demur.service.service import Service
 from demur.service.settings import ServiceSettings, read_settings
 
 _MAX_HISTORY_BYTES = 256 << 10
+_SWITCH_INTERVAL_S = 0.0005
 
 
 class RandomBuffer:
@@ -86,37 +87,35 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
         InputError: Other machines can reach it, and there is no key; or the key that signs anchors
             cannot be read.
     """
+    # Threads that work hand the interpreter back to the event loop sooner.
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     metrics = Metrics(default_registry(*config.registries))
     gate = open_gate(config, sinks=(metrics.count_decision,), entropy=RandomBuffer())
     try:
         require_keys(gate, settings)
+        schedule = _open_schedule(gate, settings)
         sample = gate.store is not None and has_sample(gate.store)
         histories = _open_histories(config) if settings.workers > 1 else None
         service = Service(
             gate,
-        schedule = _open_schedule(gate, settings)
             settings,
             guards=config.guards,
             histories=histories,
             metrics=metrics,
-            work=WorkSetup(config.guards, tuple(config.registries)),
+            work=WorkSetup(config.guards, tuple(config.registries), config),
             sample=sample,
         )
     except BaseException:
         gate.close()
         raise
+    if schedule is not None:
+        service.on_close(schedule.stop)
+        schedule.start()
     service.on_close(gate.close)
     Thread(target=_warm_up, args=(service,), daemon=True).start()
     return build_app(service, page_routes(service))
 
-    if schedule is not None:
-        service.on_close(schedule.stop)
-        schedule.start()
 
-def _open_histories(config: Config) -> CallHistories:
-    """Return histories of tool calls that the workers of this machine share.
-
-    They lie in files that only their owner can read: beside the store, if that is a file.
 def _open_schedule(gate: Gate, settings: ServiceSettings) -> AnchorSchedule | None:
     if not settings.anchor or gate.store is None:
         return None
@@ -124,6 +123,10 @@ def _open_schedule(gate: Gate, settings: ServiceSettings) -> AnchorSchedule | No
     return AnchorSchedule(gate.store, key, settings.anchor, settings.anchor_every_s)
 
 
+def _open_histories(config: Config) -> CallHistories:
+    """Return histories of tool calls that the workers of this machine share.
+
+    They lie in files that only their owner can read: beside the store, if that is a file.
     """
 
     def digest(text: str) -> str:

@@ -44,7 +44,7 @@ STATUS_MEANINGS: Mapping[int, str] = {
     415: "the body has an unsupported media type",
     421: "the service does not answer to that host name",
     422: "the call is invalid; `where` names the part at fault",
-    429: "the key exceeds its rate; `Retry-After` says when to retry",
+    429: "the key exceeds its rate or a budget; `Retry-After` says when to retry",
     431: "the head of the call is too large",
     500: "internal error in demur",
     501: "an optional package is not installed",
