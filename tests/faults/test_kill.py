@@ -64,7 +64,7 @@ def test_records_acknowledged_before_a_kill_are_stored(
 
 
 @pytest.mark.parametrize(
-    "rounds", [pytest.param(1, id="short"), pytest.param(20, id="full", marks=pytest.mark.slow)]
+    "rounds", [pytest.param(1, id="short"), pytest.param(10, id="full", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_four_writers_killed_at_once_lose_nothing(

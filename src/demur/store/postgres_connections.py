@@ -5,6 +5,7 @@ database error becomes a `StorageError`. Addresses can hold passwords, so messag
 and the database, never the address.
 """
 
+import logging
 import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from demur.store.backend import StorageError, UnansweredError, UnavailableError
 Durability = Literal["full", "normal"]
 
 _MAX_READERS = 4
+_POOL_NAME = "demur"
 # A client that is silent for this long inside a transaction loses its locks.
 _MAX_SILENCE_S = 2.0
 # The server's own limits pass first, because their errors say more.
@@ -89,6 +91,17 @@ class LateAnswerError(psycopg.OperationalError):
     """The server did not answer in time."""
 
 
+def _is_log_of_others(record: logging.LogRecord) -> bool:
+    """Return whether a message of the driver is about a connection that is not demur's."""
+    source = record.args[0] if isinstance(record.args, tuple) and record.args else None
+    return source != _POOL_NAME and not isinstance(getattr(source, "_conn", None), Connection)
+
+
+# The driver logs each attempt of an outage; the gate logs its begin and its end.
+for _name in ("psycopg", "psycopg.pool"):
+    logging.getLogger(_name).addFilter(_is_log_of_others)
+
+
 def _stop_at(steps: _Steps, end: float) -> _Steps:
     """Yield the steps of an operation as long as there is time; the driver looks every 0.1 s."""
     try:
@@ -128,6 +141,7 @@ class PostgresConnections:
         self._writer: Connection | None = None
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             self._address,
+            name=_POOL_NAME,
             connection_class=Connection,
             min_size=0,
             max_size=_MAX_READERS,

@@ -1,5 +1,6 @@
 """What is special to PostgreSQL: many writers, servers that go away, types, guards."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -19,7 +21,12 @@ from demur.errors import InputError
 from demur.store.backend import StorageError, UnavailableError
 from demur.store.opening import open_store
 from demur.store.postgres import open_postgres
-from demur.store.postgres_connections import _INHERITED, PostgresConnections, _after_fork
+from demur.store.postgres_connections import (
+    _INHERITED,
+    Connection,
+    PostgresConnections,
+    _after_fork,
+)
 from demur.store.rows import UnlinkedRow
 from demur.store.sql import Backend
 from demur.store.store import record_to_row, store_batch
@@ -284,6 +291,22 @@ def test_connections_inherited_by_a_child_are_kept_and_not_used(postgres_url: st
             after = {connection.info.backend_pid, reader.info.backend_pid}
 
     assert not before & after
+
+
+def test_the_driver_logs_nothing_about_connections_of_demur(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, pool = logging.getLogger("psycopg"), logging.getLogger("psycopg.pool")
+    connection = Connection.__new__(Connection)
+    monkeypatch.setattr(Connection, "__del__", lambda _: None)
+    pipeline = SimpleNamespace(_conn=connection)
+    with caplog.at_level(logging.WARNING):
+        pool.warning("error connecting in %r: %s", "demur", "refused")
+        log.warning("error ignored terminating %r: %s", pipeline, "closed")
+        pool.warning("error connecting in %r: %s", "another", "refused")
+        log.warning("nothing in particular")
+
+    assert caplog.messages == ["error connecting in 'another': refused", "nothing in particular"]
 
 
 # -- a server that goes away ---------------------------------------------------------------
