@@ -53,8 +53,12 @@ from demur.guards.static.shell_words import (
     SimpleCommand,
     WordPiece,
 )
+from demur.guards.static.source_text import word_set
 
 _MAX_COMMAND_READINGS = 32
+_MAX_TRIED_READINGS = 64
+# Programs that only test or print: too many readings of their arguments are no question.
+_HARMLESS = word_set("[ [[ : basename dirname echo expr false grep printf return test true wc")
 _OUTPUTS = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
 _INPUTS = frozenset({"<<", "<<-", "<<<", "<", "<&"})
 _ADDING = frozenset({">>", "&>>"})
@@ -188,13 +192,13 @@ class CommandWalk(ProgramWalk):
             for value in texts_of(values)
         )
         ways = [(args, source) for args in readings for source in inputs]
-        if len(ways) > _MAX_COMMAND_READINGS:
+        if len(ways) > _MAX_TRIED_READINGS:
             self._report_readings(node, location)
         calls = [
             self._build_call(args, source, node, location)._replace(
                 writes=writes, reads=reads, environment=variables
             )
-            for args, source in ways[:_MAX_COMMAND_READINGS]
+            for args, source in ways[:_MAX_TRIED_READINGS]
         ]
         temporary = {assignment.name: values for assignment, values in environment if node.words}
         outputs = self.take_ways(
@@ -211,7 +215,17 @@ class CommandWalk(ProgramWalk):
         ]
         combinations, more = combine_readings(words, _MAX_COMMAND_READINGS)
         if more:
-            self._report_readings(node, location)
+            # Each reading of a word counts at least once, beside the first of the others.
+            firsts = tuple(readings[0] for readings in words)
+            combinations = [
+                (*firsts[:place], reading, *firsts[place + 1 :])
+                for place, readings in enumerate(words)
+                for reading in readings
+            ]
+            names = {args[0].text for args in words[0] if args}
+            if not names <= _HARMLESS or len(combinations) > _MAX_TRIED_READINGS:
+                self._report_readings(node, location)
+            combinations = combinations[:_MAX_TRIED_READINGS]
         return [[arg for args in combination for arg in args] for combination in combinations]
 
     def _report_readings(self, node: SimpleCommand, location: Location) -> None:

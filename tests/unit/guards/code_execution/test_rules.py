@@ -137,8 +137,8 @@ ROWS = [
     (
         "TOO_MANY_READINGS",
         SHELL,
-        "a=1; b && a=2; c && a=3; echo $a $a $a $a",
-        "a=1; b && a=2; c && a=3; echo $a $a",
+        "a=1; b && a=2; c && a=3; ls $a $a $a $a",
+        "a=1; b && a=2; c && a=3; ls $a $a",
     ),
     ("TOO_LONG", SHELL, "echo " + "a" * 60, "echo a"),
     ("UNREADABLE", SHELL, "echo 'never closed", "echo 'closed'"),
