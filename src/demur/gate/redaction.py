@@ -7,7 +7,7 @@ identify the request, so that no caller can hide who asked for what.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -58,43 +58,45 @@ _SEARCHES = tuple(search.search_ascii for search in _SECRETS if search.search_as
 # A shorter text is no credential, unless something in it says so.
 _MIN_CREDENTIAL_LENGTH = 16
 _MIN_ASSIGNED_LENGTH = 8
-_ASSIGNS = re.compile(r"[=:]")
+_NO_TEXTS: frozenset[str] = frozenset()
 _SEPARATOR = "\n\x1f\n"
 
 
 def find_secret_texts(value: Any) -> frozenset[str]:
     """Return the credentials in the texts of a JSON value, as SECRET_LEAK finds them."""
-    text = _SEPARATOR.join(_searched_texts(value, ""))
-    if not text:
-        return frozenset()
+    texts: list[str] = []
+    _collect_searched(value, "", texts)
+    if not texts:
+        return _NO_TEXTS
+    text = _SEPARATOR.join(texts)
     view = make_ascii_view(text)
     matches = [
         text[match.start : match.end]
         for search in _SEARCHES
         for match in search_view(view, search, text, 0, final=True).matches
     ]
+    if not matches:
+        return _NO_TEXTS
     parts = (part for match in matches for part in match.split(_SEPARATOR))
     return frozenset(part for part in parts if len(part) >= _MIN_SCRUBBED_LENGTH)
 
 
-def _searched_texts(value: Any, name: str) -> Iterator[str]:
-    """Yield the texts that may hold a credential; a name that marks one leads its value."""
+def _collect_searched(value: Any, name: str, texts: list[str]) -> None:
+    """Add the texts that may hold a credential; a name that marks one leads its value."""
     if isinstance(value, str):
-        size = len(value)
-        if size >= _MIN_ASSIGNED_LENGTH and " " not in value and _marks_secret(name):
-            yield f"{name}={value}"
-        elif size >= _MIN_CREDENTIAL_LENGTH or (
-            size >= _MIN_ASSIGNED_LENGTH and _ASSIGNS.search(value)
-        ):
-            yield value
-    elif isinstance(value, Mapping):
+        if len(value) >= _MIN_ASSIGNED_LENGTH:
+            if " " not in value and _marks_secret(name):
+                texts.append(f"{name}={value}")
+            elif len(value) >= _MIN_CREDENTIAL_LENGTH or "=" in value or ":" in value:
+                texts.append(value)
+    elif isinstance(value, dict):
         for key, item in value.items():
             if len(key) >= _MIN_CREDENTIAL_LENGTH:
-                yield key
-            yield from _searched_texts(item, key)
+                texts.append(key)
+            _collect_searched(item, key, texts)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _searched_texts(item, name)
+            _collect_searched(item, name, texts)
 
 
 @lru_cache(4096)
