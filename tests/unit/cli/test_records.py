@@ -471,6 +471,21 @@ def test_a_long_fact_is_cut() -> None:
     assert len(fact) < 250
 
 
+def test_a_policy_that_was_changed_in_the_store_is_never_repeated() -> None:
+    decided(RISKY)
+    with changed_store() as connection:
+        connection.execute(
+            "UPDATE snapshots SET text = replace(text, '0.8', '0.99') WHERE kind = 'policy'"
+        )
+    title = "Changed since it was stored: run `demur audit verify`"
+    explained = sections()
+
+    assert explained[title] == ["the policy in the store is not the one that decided"]
+    assert "0.99" not in demur("explain", "last").out
+    assert demur("export", "last", "--pack", "--out", "d.zip").status == 1
+    assert json.loads(demur("explain", "last", "--json").out)["changed"] == explained[title]
+
+
 def test_an_erased_decision_still_tells_why() -> None:
     decided(RISKY)
     demur(

@@ -199,6 +199,18 @@ def test_a_replay_says_that_the_same_came_out(site: Site) -> None:
     assert words in Page(answer.text).text
 
 
+def test_a_policy_that_was_changed_in_the_store_is_named_and_not_shown(site: Site) -> None:
+    decision_id = of_code(site, "CHARGEBACK_RISK_BLOCK")
+    with site.call.store.backend._open_write() as execute:
+        execute("UPDATE snapshots SET text = replace(text, 'R_', 'Q_') WHERE kind = 'policy'", {})
+
+    page = site.open(f"/decisions/{decision_id}")
+    answer = Page(site.send(f"/decisions/{decision_id}/replay", {}).text)
+
+    assert "the policy in the store is not the one that decided" in page.text
+    assert "Cannot be replayed." in answer.text
+
+
 def test_an_erased_decision_cannot_be_replayed_and_is_not_shown(site: Site) -> None:
     decision_id = of_code(site, "PROMPT_LEAK")
     site.call.store.erase_subject("default", "customer:ada", by="ops", reason="test")

@@ -120,6 +120,21 @@ def test_a_decision_is_explained_replayed_and_exported() -> None:
     assert "record.json" in zipfile.ZipFile(io.BytesIO(pack.content)).namelist()
 
 
+def test_a_policy_that_was_changed_in_the_store_is_named_and_not_shown() -> None:
+    with open_service() as call:
+        [one] = decided(call, 500)
+        with call.store.backend._open_write() as execute:
+            execute(
+                "UPDATE snapshots SET text = replace(text, 'R_', 'Q_') WHERE kind = 'policy'", {}
+            )
+        explained = call("GET", f"/v1/decisions/{one}/explain").json()
+        packed = call("GET", f"/v1/decisions/{one}/pack")
+
+    assert explained["changed"] == ["the policy in the store is not the one that decided"]
+    assert explained["rules"][0]["words"] is None
+    assert packed.status_code >= 400
+
+
 def test_an_erased_decision_cannot_be_replayed() -> None:
     with open_service() as call:
         [one] = decided(call, 500)
