@@ -19,7 +19,7 @@ from demur.model.grant import Grant, RecordedGrant
 from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError
 from demur.store.grant_tables import ALL_TENANTS, NO_GRANTS, GrantRow, GrantUse, RecordGrants
-from demur.store.store import Store
+from demur.store.store import Store, row_to_grant
 
 _log = logging.getLogger("demur")
 
@@ -131,7 +131,7 @@ def list_grant_views(
     used = store.count_uses({row.digest for row in rows}) if rows else {}
     views = []
     for row in rows:
-        grant = Grant.from_json(row.signed_grant)
+        grant = row_to_grant(row)
         found = revoked.get((row.tenant, row.grant_id)) or revoked.get((ALL_TENANTS, row.grant_id))
         count = used.get(row.digest, 0)
         is_used_up = grant.max_uses is not None and count >= grant.max_uses

@@ -154,7 +154,7 @@ class Recorder:
             scope=grant_scope(prepared, salt) if refuses or inputs.grants else {},
             facts=_recordable_facts(result.facts, prepared),
             findings=inputs.findings,
-            grants=inputs.grants,
+            grants=inputs.grants,  # type: ignore[arg-type] # stored inputs hold recorded ones
             risk_signals=inputs.signals
             if recall is None
             else {**inputs.signals, **recall.risk_signals()},

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from demur.errors import InputError
+from demur.errors import GrantError, InputError
 from demur.model.grant import Grant
 from demur.model.record import ChainLink, DecisionRecord
 from demur.store.backend import RecordFilter, StorageError, Transaction, UnavailableError
@@ -191,6 +191,18 @@ def row_to_record(row: RecordRow) -> DecisionRecord:
         raise StorageError(f"not a decision record: {error}", where=row.decision_id) from error
     link = ChainLink(seq=row.seq, previous=row.previous, hash=row.hash)
     return msgspec.structs.replace(record, sealed=row.sealed, chain=link)
+
+
+def row_to_grant(row: GrantRow) -> Grant:
+    """Return the signed grant in a row.
+
+    Raises:
+        StorageError: The row holds no grant.
+    """
+    try:
+        return Grant.from_json(row.signed_grant)
+    except GrantError as error:
+        raise StorageError(error.problem, where=row.digest) from error
 
 
 class _PendingRows(NamedTuple):
@@ -428,9 +440,13 @@ class Store:
         return self.backend.count_uses(digests)
 
     def find_grants(self, tenant: str, digests: Collection[str]) -> dict[str, Grant]:
-        """Return the signed grants with these digests."""
+        """Return the signed grants with these digests.
+
+        Raises:
+            StorageError: A row holds no grant.
+        """
         rows = self.backend.find_grants(tenant, digests)
-        return {row.digest: Grant.from_json(row.signed_grant) for row in rows}
+        return {row.digest: row_to_grant(row) for row in rows}
 
     def list_grants(
         self, tenant: str | None = None, grant_id: str | None = None, limit: int | None = None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -435,6 +436,22 @@ def test_retiring_records_retires_expired_grants() -> None:
         store.retire_records("default", "2026-12-01T00:00:00.000Z", by="ops", reason="old")
 
         assert store.list_grants() == []
+
+
+def test_a_grant_that_was_changed_in_the_store_lifts_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "demur.db"
+    with gate_over(open_store(path)) as gate:
+        first = gate.decide(LARGE)
+        gate.resolve(first.decision_id, grants=[grant(SCOPE)])
+        again = {**LARGE, "continues": first.decision_id}
+        verdicts = []
+        for change in ("replace(signed_grant, 'g1', 'g9')", "'{}'"):
+            with sqlite3.connect(path) as other:
+                other.execute(f"UPDATE grants SET signed_grant = {change}")  # noqa: S608
+            other.close()
+            verdicts.append(gate.decide(again).verdict)
+
+    assert verdicts == [Verdict.ESCALATE, Verdict.ABSTAIN]
 
 
 def test_the_states_of_grants_are_listed() -> None:
