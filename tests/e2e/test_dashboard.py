@@ -288,11 +288,19 @@ def test_a_key_lets_in_and_out_again(locked: Any, tabs: Any) -> None:
 
     assert page.url.endswith("/reasons?period=24h")
     assert page.evaluate("document.cookie") == ""
+    [cookie] = page.context.cookies()
+    assert (cookie["name"], cookie["httpOnly"]) == ("demur_session", True)
+    assert cookie["sameSite"] == "Strict"
+    assert locked.key not in str(cookie)
     page.goto(f"{locked.address}/review")
     page.keyboard.press("j")
     page.keyboard.press("g")
     page.locator(".item.done").wait_for()
     page.get_by_role("button", name="Log out").click()
+    page.goto(locked.address)
+    assert "/login" in page.url
+    # The session itself has ended, not only the cookie.
+    page.context.add_cookies([cookie])
     page.goto(locked.address)
     assert "/login" in page.url
 

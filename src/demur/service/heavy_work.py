@@ -14,10 +14,8 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from demur.codes.loading import default_registry
-from demur.codes.refusal_line import FoundRefusal, find_refusals
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
-from demur.detect.detector import RefusalDetection, detect_refusal
 from demur.enforce.enforcer import AGENT_SURFACES
 from demur.errors import DemurError
 from demur.gate.config import Config, database_path, open_configured_store
@@ -26,9 +24,7 @@ from demur.gate.guard_run import GuardResult
 from demur.gate.guard_settings import GuardSettings
 from demur.gate.pipeline import GuardPipeline
 from demur.guards.builtin import parse_event
-from demur.model.refusal import Refusal
-from demur.providers.normalization import normalize
-from demur.service.json_body import encode_json
+from demur.service.json_body import encode_json, require_unique_keys
 from demur.service.record_search import find_newest, record_view
 from demur.store.backend import RecordFilter
 from demur.store.store import Store
@@ -102,23 +98,13 @@ def check_event(
     return pipeline.run_builtin(surface, event)
 
 
-def detect_in_text(
-    context: WorkContext,  # noqa: ARG001 - as all of these functions
-    response: str,
-    prompt: str | None,
-) -> RefusalDetection:
-    """Detect whether an answer in plain prose refuses."""
-    return detect_refusal(response, prompt)
+def check_keys(context: WorkContext, raw: bytes) -> None:  # noqa: ARG001 - as all of these
+    """Refuse JSON in which an object has a key twice.
 
-
-def normalize_value(context: WorkContext, response: Any) -> Refusal | None:
-    """Read the refusal out of a provider's response."""
-    return normalize(response, registry=context.registry)
-
-
-def find_in_text(context: WorkContext, text: str) -> list[FoundRefusal]:
-    """Return the refusals in a text."""
-    return list(find_refusals(text, registry=context.registry))
+    Raises:
+        ProblemError: A key occurs twice.
+    """
+    require_unique_keys(raw)
 
 
 def find_page(context: WorkContext, query: RecordFilter, now: datetime, limit: int) -> bytes:

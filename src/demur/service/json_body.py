@@ -13,8 +13,8 @@ encode_json = msgspec.json.Encoder().encode
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
-def decode_json(raw: bytes, kind: type[T]) -> T:
-    """Return JSON, decoded as a type.
+def decode_json(raw: bytes, kind: type[T], *, check_keys: bool = True) -> T:
+    """Return JSON, decoded as a type; without `check_keys`, `require_unique_keys` has to follow.
 
     Raises:
         ProblemError: It is no JSON, not of that type, or an object has a key twice.
@@ -27,19 +27,31 @@ def decode_json(raw: bytes, kind: type[T]) -> T:
         raise invalid_call(400, "the body is empty", help="send a JSON object")
     try:
         value: T = decoder.decode(raw)
-        # Readers disagree on which value of a duplicate key counts.
-        _find_duplicates(raw.decode())
     except msgspec.ValidationError as error:
         found = describe_mismatch(error, kind)
         raise invalid_call(422, found.problem, found.where, found.help) from error
+    except RecursionError as error:
+        raise invalid_call(400, "the body is nested too deeply") from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise invalid_call(400, f"the body is not JSON: {error}") from error
+    if check_keys:
+        require_unique_keys(raw)
+    return value
+
+
+def require_unique_keys(raw: bytes) -> None:
+    """Refuse JSON in which an object has a key twice: readers disagree on which value counts.
+
+    Raises:
+        ProblemError: A key occurs twice, or the text is nested too deeply.
+    """
+    try:
+        _find_duplicates(raw.decode())
     except _DuplicateKeyError:
         where = _locate_duplicate(raw)
         raise invalid_call(422, "duplicate key", where, "send each key once") from None
     except RecursionError as error:
         raise invalid_call(400, "the body is nested too deeply") from error
-    except (msgspec.DecodeError, ValueError) as error:
-        raise invalid_call(400, f"the body is not JSON: {error}") from error
-    return value
 
 
 class _DuplicateKeyError(Exception):

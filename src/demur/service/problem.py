@@ -1,6 +1,7 @@
 """Errors as callers see them: RFC 9457 problem details, always with a reason code."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from demur.codes.reason_code import ReasonCode
@@ -28,6 +29,12 @@ class ProblemError(DemurError):
         self.code = code
         self.headers = dict(headers or {})
         self.evidence = dict(evidence or {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process builds the same error."""
+        parts: dict[str, Any] = {"where": self.where, "help": self.help, "headers": self.headers}
+        args = (self.status, self.code, self.problem)
+        return partial(ProblemError, *args, **parts, evidence=self.evidence), ()
 
 
 def invalid_call(

@@ -17,7 +17,7 @@ from demur.gate.rate import Limiter, RateGuard
 from demur.guards.rate import RateLimit
 from demur.listener import is_loopback
 from demur.service.authentication import LOCAL, Authenticator, Principal
-from demur.service.heavy_work import WorkContext, WorkSetup
+from demur.service.heavy_work import WorkContext, WorkSetup, check_keys
 from demur.service.limits import LoginLimiter, RateBuckets, WorkBudgets, WorkerPool
 from demur.service.problem import ProblemError, unavailable
 from demur.service.settings import ServiceSettings, parse_networks
@@ -193,6 +193,14 @@ class Service:
                 headers={"retry-after": str(seconds)},
                 evidence={"retry_after": seconds},
             )
+
+    def check_large_body(self, raw: bytes) -> None:
+        """Refuse a body in which an object has a key twice; in a process, on a thread of the lane.
+
+        Raises:
+            ProblemError: A key occurs twice.
+        """
+        self.lane.call(check_keys, raw)
 
     def _charge_cpu(self, key: str, cpu_s: float) -> None:
         self.budgets.charge(key, cpu_s=cpu_s)

@@ -11,12 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from demur.codes.vocabulary import Surface
-from demur.detect.detector import RefusalDetection
+from demur.detect.detector import RefusalDetection, detect_refusal
 from demur.enforce.opening import build_enforcer
 from demur.gate.guard_run import GuardResult
 from demur.guards.builtin import BUILTIN, RULE_FIELDS
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
+from demur.providers.normalization import normalize
 from demur.service.authentication import Role
 from demur.service.calls import (
     MAX_INLINE_BYTES,
@@ -26,7 +27,8 @@ from demur.service.calls import (
     RouteTable,
     json_answer,
 )
-from demur.service.heavy_work import EMPTY_EVENTS, detect_in_text, normalize_value
+from demur.service.heavy_work import EMPTY_EVENTS, WorkContext
+from demur.service.json_body import decode_json, encode_json
 from demur.service.problem import invalid_call
 from demur.service.service import Service
 
@@ -152,8 +154,13 @@ async def normalize_response(call: ApiCall) -> ApiAnswer:
 
 
 def _normalize_body(call: ApiCall) -> ApiAnswer:
-    response = call.decode_body(object)
-    return json_answer(Normalized(refusal=call.service.lane.call(normalize_value, response)))
+    return ApiAnswer(call.service.lane.call(normalize_raw, call.body))
+
+
+def normalize_raw(context: WorkContext, raw: bytes) -> bytes:
+    """Read the refusal out of a body, and return the answer's content."""
+    refusal = normalize(decode_json(raw, object), registry=context.registry)
+    return encode_json(Normalized(refusal=refusal))
 
 
 class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,5 +180,10 @@ class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 )
 def detect_prose(call: ApiCall) -> RefusalDetection:
     """Detect whether an answer in plain prose refuses."""
-    body = call.decode_body(Detect)
-    return call.service.lane.call(detect_in_text, body.response, body.prompt)
+    return call.service.lane.call(detect_raw, call.body)
+
+
+def detect_raw(context: WorkContext, raw: bytes) -> RefusalDetection:  # noqa: ARG001 - as others
+    """Detect whether the answer in a body refuses."""
+    body = decode_json(raw, Detect)
+    return detect_refusal(body.response, body.prompt)

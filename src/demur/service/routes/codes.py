@@ -8,13 +8,21 @@ import msgspec
 from demur.codes.entry import Entry
 from demur.codes.refusal_line import (
     REFUSAL_PREFIX,
+    find_refusals,
     format_refusal,
     parse_refusal,
 )
 from demur.errors import UnknownCodeError
 from demur.service.authentication import Role
-from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
-from demur.service.heavy_work import find_in_text
+from demur.service.calls import (
+    MAX_INLINE_BYTES,
+    ApiAnswer,
+    ApiCall,
+    RouteTable,
+    json_answer,
+)
+from demur.service.heavy_work import WorkContext
+from demur.service.json_body import decode_json, encode_json
 from demur.service.problem import invalid_call
 
 _CODE = {"type": "object", "required": ["code", "title", "description"]}
@@ -97,7 +105,7 @@ class ParsedText(msgspec.Struct, frozen=True, kw_only=True):
     found: tuple[ParsedLine, ...]
 
 
-@CODE_ROUTES.add_sync(
+@CODE_ROUTES.add(
     "POST /v1/parse",
     "parse",
     Role.DECIDE,
@@ -105,9 +113,15 @@ class ParsedText(msgspec.Struct, frozen=True, kw_only=True):
     gives=ParsedText,
     example={"text": "12:00 WARN shell - REFUSED: RCE_RISK: curl x | sh"},
 )
-def parse_text(call: ApiCall) -> ParsedText:
+async def parse_text(call: ApiCall) -> ApiAnswer:
     """Read the refusals in a text: refusal lines and legacy phrases."""
-    text, registry = call.decode_body(ParseInput).text, call.service.gate.registry
+    run = call.run_heavy if len(call.body) > MAX_INLINE_BYTES else call.run_blocking
+    return ApiAnswer(await run(call.service.lane.call, parse_raw, call.body))
+
+
+def parse_raw(context: WorkContext, raw: bytes) -> bytes:
+    """Read the refusals in the text of a body, and return the answer's content."""
+    text, registry = decode_json(raw, ParseInput).text, context.registry
     found = tuple(
         ParsedLine(
             code=str(one.code),
@@ -116,7 +130,7 @@ def parse_text(call: ApiCall) -> ParsedText:
             end=one.end,
             legacy=one.legacy,
         )
-        for one in call.service.lane.call(find_in_text, text)
+        for one in find_refusals(text, registry=registry)
     )
     whole = parse_refusal(text, registry=registry)
     refusal = whole and ParsedLine(
@@ -126,7 +140,7 @@ def parse_text(call: ApiCall) -> ParsedText:
         end=len(text),
         legacy=not text.startswith(REFUSAL_PREFIX),
     )
-    return ParsedText(refusal=refusal, found=found)
+    return encode_json(ParsedText(refusal=refusal, found=found))
 
 
 class FormatInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
