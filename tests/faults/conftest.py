@@ -1,12 +1,29 @@
-"""The counts that fault tests report: they are printed at the end of a run."""
+"""What fault tests share, and the counts that they report at the end of a run."""
 
+import time
 from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
 
+from demur.codes.vocabulary import Verdict
+from demur.gate.gate import Gate
+from demur.model.record import DecisionRecord
+
 _COUNTS = "faults"
+# No answer takes longer than that, however busy the machine is.
+PATIENCE_S = 120
+REQUEST = {"action": {"type": "refund", "amount": {"value": 20, "currency": "USD"}}}
 Report = Callable[[Collection[str], Collection[str]], None]
+
+
+def decide_allowed(gate: Gate) -> DecisionRecord:
+    """Return the first decision that could be stored; others are refused for the store alone."""
+    patience = time.monotonic() + PATIENCE_S
+    while (record := gate.decide(REQUEST)).verdict is not Verdict.ALLOW:
+        assert record.reason_codes == ("STORAGE_UNAVAILABLE",)
+        assert time.monotonic() < patience
+    return record
 
 
 @pytest.fixture

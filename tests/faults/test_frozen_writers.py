@@ -4,17 +4,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from faults.conftest import Report
+from faults.conftest import PATIENCE_S, REQUEST, Report, decide_allowed
 from faults.stopping_writer import RECORD
 from faults.writer import POLICY
 from support.store_records import decision_id, make_record
 
-from demur.codes.vocabulary import Verdict
 from demur.gate.gate import Gate
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
@@ -23,7 +23,6 @@ from demur.store.verify import verify_chain
 
 SCRIPT = Path(__file__).with_name("stopping_writer.py")
 STEPS = ("lock_heads", "insert_rows", "set_heads")
-REQUEST = {"action": {"type": "refund", "amount": {"value": 20, "currency": "USD"}}}
 
 
 class StoppedWriter:
@@ -90,14 +89,12 @@ def test_sqlite_refuses_until_a_writer_that_stopped_goes_on(
     path = tmp_path / "demur.db"
     with Gate(parse_policy(POLICY), open_store(path, deadline_s=0.3)) as gate:
         assert gate.store is not None
-        first = gate.decide(REQUEST)
+        first = decide_allowed(gate)
         with stopped_writer(path, step) as writer:
             refused = gate.decide(REQUEST)
             assert writer.is_stopped
             assert writer.finish() == "stored"
-        # A caller that has waited for the deadline may still find the writer at work.
-        while (last := gate.decide(REQUEST)).verdict is not Verdict.ALLOW:
-            assert last.reason_codes == ("STORAGE_UNAVAILABLE",)
+        last = decide_allowed(gate)
         stored = stored_ids(gate.store)
         assert verify_chain(gate.store.backend).holds
 
@@ -119,3 +116,68 @@ def test_a_killed_writer_that_had_stopped_leaves_nothing_behind(
 
     assert stored == [decision_id(1), decision_id(2)]
     report_counts(stored, stored)
+
+
+class BusyWriter:
+    """A process that decides on and on, and what it acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        command = [sys.executable, str(SCRIPT.with_name("writer.py")), url, "acme", "normal", "0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.acknowledged: list[str] = []
+        self._came = threading.Condition()
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            found = line.split()
+            if line.endswith("\n") and len(found) == 2 and found[0] != "ABSTAIN":
+                with self._came:
+                    self.acknowledged.append(found[0])
+                    self._came.notify_all()
+
+    def await_more(self, count: int) -> None:
+        """Wait for so many more decisions."""
+        with self._came:
+            aim = len(self.acknowledged) + count
+            assert self._came.wait_for(lambda: len(self.acknowledged) >= aim, PATIENCE_S)
+
+    def close(self) -> None:
+        """Kill it, and read what it still said."""
+        self.process.kill()
+        self._thread.join(PATIENCE_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process.wait()
+
+
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(1, id="short"), pytest.param(12, id="full", marks=pytest.mark.slow)]
+)
+def test_writers_that_freeze_in_turn_neither_stop_others_nor_lose_anything(
+    postgres_url: str, rounds: int, report_counts: Report
+) -> None:
+    open_store(postgres_url).close()
+    writers = [BusyWriter(postgres_url) for _ in range(3)]
+    try:
+        for writer in writers:
+            writer.await_more(1)
+        for number in range(rounds):
+            frozen = writers[number % 3]
+            frozen.process.send_signal(signal.SIGSTOP)
+            for writer in writers:
+                if writer is not frozen:
+                    writer.await_more(5)
+            frozen.process.send_signal(signal.SIGCONT)
+            frozen.await_more(1)
+    finally:
+        for writer in writers:
+            writer.close()
+    with open_store(postgres_url) as store:
+        stored = stored_ids(store)
+        verification = verify_chain(store.backend)
+
+    assert verification.holds, verification.breaks
+    report_counts([one for writer in writers for one in writer.acknowledged], stored)

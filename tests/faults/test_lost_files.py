@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from faults.conftest import Report
+from faults.conftest import PATIENCE_S, REQUEST, Report
 from faults.writer import POLICY
 from support.gates import refund
 from support.service_process import Process, folder_of, started
@@ -22,9 +22,6 @@ from demur.store.verify import verify_chain
 
 if TYPE_CHECKING:
     from demur.model.record import DecisionRecord
-
-REQUEST = {"action": {"type": "refund", "amount": {"value": 20, "currency": "USD"}}}
-PATIENCE_S = 120
 
 
 def files_of(path: Path) -> list[Path]:
