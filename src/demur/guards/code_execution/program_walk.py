@@ -69,7 +69,8 @@ _OWN_KINDS = frozenset({PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.STR
 SOCKETS = ("/dev/tcp/", "/dev/udp/")
 _GLOB = frozenset("*?[")
 _MAX_PROGRAMS = 100
-_WRITERS = word_set("sed gsed ed ex vi vim")  # their scripts write files that no option names
+# Programs whose scripts or options write files that no redirection names.
+_WRITERS = word_set("sed gsed ed ex vi vim sort openssl xxd patch csplit")
 _FOLDER_OPTIONS = {"env": ("-C", "--chdir"), "sudo": ("-D", "--chdir")}
 _SHEBANG = re.compile(r"#![ \t]*(\S+)[ \t]*([^\n]*)")
 # A variable of the environment, by its name; the script does not set it.
@@ -139,6 +140,10 @@ class ProgramWalk(ABC):
     def record_write(self, path: str, value: Value) -> None:
         """Record the new content of a file."""
         self.state.write_file(path, value)
+
+    def read_written(self, path: str) -> Value:
+        """Return the content of a file that an earlier command wrote, or nothing."""
+        return self.state.files.get(self.state.resolve_path(path), EMPTY)
 
     def budget_exceeded(self, call: ProgramCall, start: int, end: int, location: Location) -> bool:
         """Whether the budget of steps or characters is used up; reported once."""
@@ -396,8 +401,8 @@ class ProgramWalk(ABC):
             arg = Arg("", arg.start, arg.end, known=False, taints=_external_taints(call.stdin))
         self._report_origin(arg, call.verb, span, location)
         if not arg.known and call.verb == "eval":
-            told = bool(arg.text or arg.taints & _EXPLAINED)
-            rule = "EVAL_UNKNOWN" if told else "INPUT_UNKNOWN"
+            is_explained = bool(arg.text or arg.taints & _EXPLAINED)
+            rule = "EVAL_UNKNOWN" if is_explained else "INPUT_UNKNOWN"
             self.report(CommandHit(rule, call.verb), *span, call.verb, location)
         elif not arg.known and not arg.text and not arg.taints & _EXPLAINED:
             self.report(CommandHit("INPUT_UNKNOWN", call.verb), *span, call.verb, location)

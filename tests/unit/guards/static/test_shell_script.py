@@ -239,7 +239,7 @@ def test_groups_loops_and_functions_keep_their_parts() -> None:
     assert isinstance(group, CommandGroup)
     assert group.redirects[0].operator == ">"
     assert isinstance(loop, ForLoop)
-    assert (loop.name, len(loop.words), loop.redirects[0].operator) == ("x", 2, "<")
+    assert (loop.name, len(loop.words or ()), loop.redirects[0].operator) == ("x", 2, "<")
     assert isinstance(function, ShellFunction)
     assert function.name == "f"
     assert isinstance(either, CommandList)
