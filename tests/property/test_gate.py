@@ -42,7 +42,7 @@ from demur.memory.projection import HashedProjection
 from demur.memory.recall import MemorySettings
 from demur.model.finding import Action, Finding
 from demur.policy.policy import Policy
-from demur.store.store import record_to_row
+from demur.store.linking import record_to_row
 
 SOME = settings(max_examples=examples(60))
 MANY = settings(max_examples=examples(150))

@@ -19,7 +19,8 @@ from demur.model.grant import Grant, RecordedGrant
 from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError
 from demur.store.grant_tables import ALL_TENANTS, NO_GRANTS, GrantRow, GrantUse, RecordGrants
-from demur.store.store import Store, row_to_grant
+from demur.store.linking import row_to_grant
+from demur.store.store import Store
 
 _log = logging.getLogger("demur")
 

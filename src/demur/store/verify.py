@@ -25,6 +25,7 @@ from demur.store.events import (
     read_event,
     retired_head,
 )
+from demur.store.linking import build_row, row_to_record
 from demur.store.rows import (
     ChainHead,
     Checkpoint,
@@ -35,7 +36,6 @@ from demur.store.rows import (
     link_hash,
 )
 from demur.store.sql import Backend
-from demur.store.store import build_row, row_to_record
 
 
 class ChainBreak(NamedTuple):

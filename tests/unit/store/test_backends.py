@@ -17,6 +17,7 @@ from demur.model.finding import Finding
 from demur.model.record import Amount
 from demur.store.backend import RecordFilter, StorageError, UnavailableError, load_migrations
 from demur.store.events import read_event
+from demur.store.linking import ChainPlace, record_to_row, store_batch
 from demur.store.postgres import open_postgres
 from demur.store.retention import _DELETE_RETIRED, _SAVE_ANCHOR
 from demur.store.rows import (
@@ -34,7 +35,7 @@ from demur.store.rows import (
 )
 from demur.store.sql import Backend
 from demur.store.sqlite import SqliteBackend
-from demur.store.store import ChainPlace, Store, StoredRecord, record_to_row, store_batch
+from demur.store.store import Store, StoredRecord
 from demur.store.verify import verify_chain
 
 Opener = Callable[[], Backend]

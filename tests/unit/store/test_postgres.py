@@ -19,6 +19,7 @@ from support.store_records import decision_id, make_record, moment
 
 from demur.errors import InputError
 from demur.store.backend import StorageError, UnavailableError
+from demur.store.linking import record_to_row, store_batch
 from demur.store.opening import open_store
 from demur.store.postgres import open_postgres
 from demur.store.postgres_connections import (
@@ -29,7 +30,6 @@ from demur.store.postgres_connections import (
 )
 from demur.store.rows import UnlinkedRow
 from demur.store.sql import Backend
-from demur.store.store import record_to_row, store_batch
 from demur.store.verify import verify_chain
 
 TESTS = Path(__file__).parents[2]

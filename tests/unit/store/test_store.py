@@ -15,6 +15,7 @@ from support.store_records import DIGEST, decision_id, make_record, moment
 from demur.errors import InputError
 from demur.model.record import Amount
 from demur.store.backend import RecordFilter, StorageError, UnavailableError
+from demur.store.linking import record_to_row, row_to_record, store_batch
 from demur.store.opening import open_store
 from demur.store.rows import (
     GENESIS,
@@ -27,7 +28,7 @@ from demur.store.rows import (
     link_hash,
 )
 from demur.store.sqlite import SqliteBackend
-from demur.store.store import Store, StoredRecord, record_to_row, row_to_record, store_batch
+from demur.store.store import Store, StoredRecord
 from demur.store.verify import verify_chain
 
 
