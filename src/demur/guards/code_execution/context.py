@@ -92,6 +92,9 @@ class Walker(Protocol):
     def record_write(self, path: str, value: Value) -> None:
         """Record the new content of a file."""
 
+    def read_written(self, path: str) -> Value:
+        """Return the content of a file that an earlier command wrote, or nothing."""
+
     def judge_program(self, call: ProgramCall, start: int, end: int, location: Location) -> Value:
         """Judge a program that is started directly, and return its output."""
 

@@ -84,7 +84,9 @@ _RUN = re.compile(
     + (_CALL + _GIVEN).format("given")
     + r"|(?<![\w$@%>:.\\/-])(?:eval|new Function|instance_eval|load(?:string)?(?=\s*\())"
     + (_CALL + _GIVEN).format("code")
-    + r"|/\s*(?:system|exec|eval)\s*\(?\s*[$@<]"
+    + r"|\b(?:system|exec|eval)\b\s*\(?\s*(?:\"[^\"\n]*\"|'[^'\n]*')\s*\.\s*(?:join|pack|chr"
+    r"|reverse|sprintf|lc|uc|substr|decode\w*)\b|\beval\s*\(?\s*\"\s*\$\w+\s*\("
+    r"|/\s*(?:system|exec|eval)\s*\(?\s*[$@<]"
     r"|`\s*[$@]\w[^`]*`"
     r"|\bopen\b[^;\n]*?(?:\"\s*\$\w+\s*\|\"|\"\|\s*\$\w+\"|\"(?:-\||\|-)\"\s*,\s*[$@])"
     r"|\bprint\b[^|;\n{}]*\|\s*[a-zA-Z_]\w*\s*[;}\n]"

@@ -283,6 +283,9 @@ def written_files(
     """Yield each file that `call` writes: its path, its content, and whether it appends."""
     for write in call.writes:
         yield write.target.text, result, write.append
+    if _edits_files(call):
+        known = (arg.text for arg in call.args if state.resolve_path(arg.text) in state.files)
+        yield from ((path, UNKNOWN, False) for path in known)
     if call.verb not in _FILE_WRITERS:
         return
     content = result
@@ -302,6 +305,21 @@ def written_files(
             yield effect.target.text, content, effect.append and call.verb == "tee"
     if call.verb in _FETCHERS:
         yield from ((name, result, False) for name in _names_from_urls(call))
+
+
+# Programs that change the files that they are given, and the option by which some of them do.
+_EDITORS = {
+    **dict.fromkeys(("ed", "ex", "vi", "vim", "patch"), ""),
+    **dict.fromkeys(("sed", "gsed", "perl", "ruby"), "-[a-zA-Z]*i|--in-place"),
+    **dict.fromkeys(("sort", "openssl"), "-o|--output"),
+    "xxd": "-r",
+}
+
+
+def _edits_files(call: ProgramCall) -> bool:
+    """Whether `sed -i`, `sort -o` or the like change the files that they are given."""
+    option = _EDITORS.get(call.verb)
+    return option is not None and any(re.match(option, text) for text in call.texts)
 
 
 def _copied_content(source: str, result: Value) -> Value:

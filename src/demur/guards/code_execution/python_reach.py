@@ -82,8 +82,8 @@ def _only_speaks(node: ast.AST) -> bool:
     match node:
         case ast.Expr(value=ast.Constant()):
             return True
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name in _SPEAKERS
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=words):
+            return name in _SPEAKERS and not any(word.arg == "file" for word in words)
         case _:
             return False
 

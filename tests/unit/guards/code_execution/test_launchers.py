@@ -45,7 +45,6 @@ def run(*words: str) -> list[tuple[str, str, str]]:
         (("perl", "-0777e", "a", "-e", "b"), [("other", "a", ""), ("other", "b", "")]),
         (("perl", "-I.", "-Mx", "-e", "a"), [("other", "", "x.pm"), ("other", "a", "")]),
         (("perl", "-i.bak", "-pe", "a", "x.txt"), [("other", "a", "")]),
-        (("perl", "x.pl"), [("other", "", "x.pl")]),
         (("perl",), [("other", "", "")]),
         (("python", "-ca"), [("python", "a", "")]),
         (("python", "x.py", "-c", "a"), [("python", "", "x.py")]),

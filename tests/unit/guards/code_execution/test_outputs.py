@@ -3,7 +3,9 @@
 import pytest
 
 from demur.guards.code_execution.call import EMPTY, Arg, ProgramCall, Taint, Value
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.expand import ShellState
+from demur.guards.code_execution.guard import check
 from demur.guards.code_execution.outputs import decode_base64, decode_hex, predict_output
 
 
@@ -93,3 +95,26 @@ def test_decoding_what_is_not_encoded() -> None:
     assert decode_base64("!") is None
     assert decode_hex("zz") is None
     assert decode_base64("aQBkAA==") == "id"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo x > a; sed -i '1c rm -rf /' a; sh a",
+        "echo x > a; perl -pi -e 's{x}{rm -rf /}' a; sh a",
+        "sort -o a <<< 'rm -rf /'; sh a",
+        "xxd -r -p - a <<< 726d202d7266202f; sh a",
+        "openssl base64 -d -A -out a <<< cm0gLXJmIC8=; sh a",
+    ],
+)
+def test_a_file_that_a_program_changed_is_not_known(text: str) -> None:
+    findings = check(Command(text=text, language=Language.SHELL), CommandConfig())
+
+    assert {"block", "escalate"} & {finding.action.value for finding in findings}
+
+
+def test_a_file_that_a_program_only_reads_stays_known() -> None:
+    text = "echo ls > a; sed s/l/L/ a; sort a; sh a"
+    findings = check(Command(text=text, language=Language.SHELL), CommandConfig())
+
+    assert [finding for finding in findings if finding.action.value != "warn"] == []

@@ -215,9 +215,15 @@ def test_ordinary_code_passes(text: str) -> None:
         "import pathlib\nfor path in pathlib.Path('/etc').iterdir(): path.unlink()",
         "import shutil, atexit\natexit.register(shutil.rmtree, '/etc')",
         "import os\nos.rename('/etc/passwd', 'gone')",
+        "import shutil\nshutil.rmtree.__call__('/etc')",
+        "import random\nrandom._os.system('rm -rf /')",
+        "from pathlib import Path\n[*map(Path.unlink, Path('/etc').iterdir())]",
+        "import os\nwith open('z', 'w') as f: print('rm -rf /', file=f)\nos.system('sh z')",
+        "open('zz.py', 'w').write('import os; os.system(\"rm -rf /\")')\nimport zz",
         "import os, sys\nos.system(sys.stdin.read())",
         (
-            "from setuptools import setup\nfrom setuptools.command.install import install\nimport os\n"
+            "import os\nfrom setuptools import setup\n"
+            "from setuptools.command.install import install\n"
             "class Install(install):\n    def run(self): os.system('rm -rf /')\n"
             "setup(name='a', cmdclass={'install': Install})"
         ),
