@@ -48,8 +48,7 @@ def find_carried(call: ProgramCall) -> Iterator[CarriedValue]:
         if "within" not in row or not word_set(row["within"]).isdisjoint(call.texts):
             runs = row.get("runs", "shell")
             for option in row["options"].split():
-                for rest in find_option_values(call.args, option):
-                    value = rest if runs == "words" else rest[:1]
+                for value in find_option_values(call.args, option, with_rest=runs == "words"):
                     yield CarriedValue(runs, value, f"{call.verb} {option}")
     for row in carrier_rows("settings").get(call.verb, ()):
         for setting in _setting_values(call.args, row):
@@ -74,18 +73,24 @@ def _carried_variables(call: ProgramCall) -> Iterator[CarriedValue]:
                 yield from (CarriedValue(row.get("runs", "shell"), (plain,), name) for row in rows)
 
 
-def find_option_values(args: tuple[Arg, ...], option: str) -> Iterator[tuple[Arg, ...]]:
-    """Yield the words that begin with each value of an option."""
+def find_option_values(
+    args: tuple[Arg, ...], option: str, *, with_rest: bool = False
+) -> Iterator[tuple[Arg, ...]]:
+    """Yield each value of an option, `with_rest` with all the words behind it."""
     head, equals, tail = option.partition("=")
+    short = len(option) == 2 and option[0] == "-" and option != "--"
     for index, arg in enumerate(args):
-        text, rest = arg.text, args[index + 1 :]
-        short = len(option) == 2 and option[0] == "-" and option != "--"
+        text = arg.text
         if option.endswith(("=", ":")) and text.startswith(option):
             yield (arg._replace(text=text[len(option) :], offset=None),)
-        elif equals and text == head and rest and rest[0].text.startswith(tail):
-            yield (rest[0]._replace(text=rest[0].text[len(tail) :], offset=None),)
+        elif equals and text == head:
+            for following in args[index + 1 : index + 2]:
+                if following.text.startswith(tail):
+                    yield (following._replace(text=following.text[len(tail) :], offset=None),)
         elif text == option or (short and _BUNDLE.fullmatch(text) and text[-1] == option[1]):
-            yield rest
+            yield args[index + 1 :] if with_rest else args[index + 1 : index + 2]
+            if with_rest:
+                return
         elif not short and option[0] == "-" and text.startswith(f"{option}="):
             yield (arg._replace(text=text.partition("=")[2], offset=None),)
         elif short and text.startswith(option):

@@ -9,7 +9,7 @@ no row, words behind it that read like a dangerous command are a guess, so a per
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
 from demur.guards.code_execution.call import (
@@ -90,8 +90,9 @@ def _behind_options(call: ProgramCall) -> Iterator[InnerCommand]:
         yield InnerCommand(rest, call.verb, prefix.script)
     for row in carrier_rows("subcommands").get(call.verb, ()):
         words = row["words"].split()
-        starts = (i for i, arg in enumerate(call.args) if arg.text == words[0])
-        start = next((i for i in starts if call.texts[i : i + len(words)] == words), None)
+        texts = call.texts
+        starts = (i for i, text in enumerate(texts) if text == words[0])
+        start = next((i for i in starts if texts[i : i + len(words)] == words), None)
         if start is not None:
             prefix = _CommandPrefix(
                 word_set(row.get("valued", "")), row.get("skip", 0), assignments=True
@@ -173,9 +174,10 @@ _LANGUAGES = {
     "python": CodeLanguage.PYTHON,
     "other": CodeLanguage.OTHER,
 }
-_SUBSCRIPT = re.compile(r"\w\[\$\((.+)\)\]|\w\[`([^`]+)`\]", re.DOTALL)
-_CONFIG_VALUE = re.compile(r"[\w.-]+'?='?!?([^'=][^']*)")
-_SUBSTITUTION = re.compile(r"\$\((.+)\)|`([^`]+)`", re.DOTALL)
+# Bounded, so that the time is linear in the text.
+_SUBSCRIPT = re.compile(r"\w\[\$\((.{1,600})\)\]|\w\[`([^`]{1,600})`\]", re.DOTALL)
+_CONFIG_VALUE = re.compile(r"[\w.-]{1,80}'?='?!?([^'=][^']{0,600})")
+_SUBSTITUTION = re.compile(r"\$\((.{1,600})\)|`([^`]{1,600})`", re.DOTALL)
 _EMBEDDED: dict[str, Callable[[], re.Pattern[str]]] = {
     "prompt": lambda: _SUBSTITUTION,
     "subscript": lambda: _SUBSCRIPT,
@@ -321,6 +323,7 @@ def _container_command(call: ProgramCall) -> Iterator[InnerCommand]:
             return
 
 
+_MAX_MOUNTS = 16
 _MOUNT = re.compile(
     r"(?:.*\b(?:source|src)=)?([/~$][^:,]*)(?::|.*,(?:target|dst|destination)=)(/[^:,]*)"
 )
@@ -329,8 +332,8 @@ _MOUNT = re.compile(
 def _map_mounts(options: tuple[Arg, ...], rest: tuple[Arg, ...]) -> tuple[Arg, ...]:
     """Return the command of a container with the paths of this machine that are mounted."""
     for option in ("-v", "--volume", "--mount"):
-        for value in find_option_values(options, option):
-            match = _MOUNT.match(value[0].text) if value else None
+        for value in islice(find_option_values(options, option), _MAX_MOUNTS):
+            match = _MOUNT.match(value[0].text[:_MAX_SCRIPT]) if value else None
             if match and (inner := match[2].rstrip("/")):
                 host = match[1].replace("\\", r"\\")
                 inside = re.compile(rf"(?<![\w/.]){re.escape(inner)}(?=/|\b|$)")
@@ -379,12 +382,13 @@ def _operand_commands(call: ProgramCall) -> Iterator[InnerCommand]:
         yield InnerCommand((operand,), call.verb, script=True)
 
 
+_MAX_SCRIPT = 200
 _RUNS_INPUT = re.compile(r"(?:\d+|\$)?e|(?:.*[;\s])?s([/|,#@!]).*\1.*\1[gpiI0-9mM]*e[gpiI0-9mM]*")
 
 
 def _sed_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     """`sed e`: each line of the input is run."""
-    if any(_RUNS_INPUT.fullmatch(text) for text in call.texts):
+    if any(_RUNS_INPUT.fullmatch(text) for text in call.texts if len(text) < _MAX_SCRIPT):
         for item in _input_items(call, "\n"):
             yield InnerCommand((item,), call.verb, script=True)
 
