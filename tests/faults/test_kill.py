@@ -1,5 +1,6 @@
 """Killed under load: every decision that was acknowledged is there, and the chain verifies."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -106,3 +107,33 @@ def test_four_processes_lose_nothing_and_refuse_nothing(tmp_path: Path, most: in
     assert len(returned) == 4 * most
     assert stored == set(returned)
     assert verification.holds, verification.breaks
+
+
+def test_heads_kept_elsewhere_show_records_lost_with_a_damaged_log(tmp_path: Path) -> None:
+    path = tmp_path / "demur.db"
+    process = start(path)
+    assert process.stdout is not None
+    for _ in range(20):
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for file in (path, Path(f"{path}-wal")):
+        shutil.copy(file, copies)
+    with open_store(copies / path.name) as store:
+        heads = store.list_heads()
+        whole = verify_chain(store.backend, heads=heads)
+    log = Path(f"{path}-wal")
+    damaged = bytearray(log.read_bytes())
+    damaged[-3000] ^= 1
+    log.write_bytes(damaged)
+
+    # SQLite drops the log from the damaged place on, and the shorter chain has no break.
+    with open_store(path) as store:
+        alone, beside = verify_chain(store.backend), verify_chain(store.backend, heads=heads)
+
+    assert whole.holds
+    assert alone.records < whole.records
+    assert alone.holds
+    assert not beside.holds
