@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from demur.codes.loading import default_registry
+from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import AGENT_SURFACES, Enforcer
 from demur.errors import InputError, InputTypeError
@@ -24,7 +25,8 @@ from demur.gate.config import (
 from demur.gate.gate import Gate
 from demur.gate.guard_pipeline import ConfigChange, build_pipeline
 from demur.gate.guard_settings import GuardSettings, read_guard_settings
-from demur.gate.pipeline import GuardStep
+from demur.gate.pipeline import GuardPipeline, GuardStep
+from demur.gate.rate import Limiter
 from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.paths import HOME, path_spellings
 from demur.policy.loader import AGENT_POLICY
@@ -91,13 +93,14 @@ def build_enforcer(
     changes: Mapping[Surface, ConfigChange] | None = None,
     steps: Iterable[GuardStep] = (),
     protected: Iterable[str] = (),
+    limiter: Limiter | None = None,
     **settings: Any,
 ) -> Enforcer:
     """Return an enforcer with the guards that `[guards]` of the settings file describes.
 
     It has the guards of `surfaces`. `changes` change the settings of built-in guards, `steps` are
     further guards; `settings` are those of `Enforcer`. No tool may change `protected` files, nor
-    those that demur runs from, without approval.
+    those that demur runs from, without approval. `limiter` counts rates if the settings name none.
 
     Raises:
         InputError: A setting cannot be used.
@@ -107,17 +110,39 @@ def build_enforcer(
     chosen = read_guard_settings({} if guards is None else guards, "guards")
     own = {"locale": chosen.locale, **settings}
     if own.get("pipeline") is None:
-        registry = default_registry() if gate is None else gate.registry
-        known = dict(changes or {})
-        known[Surface.CODE_EXECUTION] = _add_paths(
-            known.get(Surface.CODE_EXECUTION),
-            protected=(*own_paths(), *protected),
+        own["pipeline"] = build_agent_pipeline(
+            chosen,
+            default_registry() if gate is None else gate.registry,
+            surfaces=surfaces,
+            changes=changes,
+            protected=protected,
             resolve=own.get("resolve_path") is not None,
+            steps=steps,
+            limiter=limiter,
         )
-        parts: dict[str, Any] = {"registry": registry, "changes": known, "steps": steps}
-        own["pipeline"] = build_pipeline(chosen, *surfaces, **parts)
     commands = {**chosen.commands, **(own.pop("commands", None) or {})}
     return Enforcer(gate, commands=commands, **own)
+
+
+def build_agent_pipeline(
+    guards: GuardSettings,
+    registry: Registry,
+    *,
+    surfaces: Iterable[Surface | str] = AGENT_SURFACES,
+    changes: Mapping[Surface, ConfigChange] | None = None,
+    protected: Iterable[str] = (),
+    resolve: bool = False,
+    **more: Any,
+) -> GuardPipeline:
+    """Return the pipeline of an enforcer, which protects the files that demur runs from.
+
+    `resolve` says that the enforcer looks up where links lead; `more` is for `build_pipeline`.
+    """
+    known = dict(changes or {})
+    known[Surface.CODE_EXECUTION] = _add_paths(
+        known.get(Surface.CODE_EXECUTION), protected=(*own_paths(), *protected), resolve=resolve
+    )
+    return build_pipeline(guards, *surfaces, registry=registry, changes=known, **more)
 
 
 def _add_paths(

@@ -15,7 +15,7 @@ from demur.codes.vocabulary import RefusalClass, Surface
 from demur.errors import InputError
 from demur.gate.guard_settings import CONFIGURED_SURFACES, GuardSettings
 from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
-from demur.gate.rate import open_limiter
+from demur.gate.rate import Limiter, open_limiter
 from demur.guards.builtin import RULE_FIELDS, config_type, read_config
 from demur.guards.contract import find_installed
 from demur.guards.text_rules import RuleSet, builtin_rules, load_rules
@@ -34,11 +34,13 @@ def build_pipeline(
     registry: Registry,
     changes: Mapping[Surface, ConfigChange] | None = None,
     steps: Iterable[GuardStep] = (),
+    limiter: Limiter | None = None,
     **more: Any,
 ) -> GuardPipeline:
     """Return the pipeline of the guards of `surfaces`, as the settings describe it.
 
-    `changes` are changes to the settings of built-in guards; `steps` are further guards.
+    `changes` are changes to the settings of built-in guards; `steps` are further guards. `limiter`
+    counts rates if the settings name none.
 
     Raises:
         InputError: A setting cannot be used.
@@ -55,7 +57,8 @@ def build_pipeline(
         if config is not None:
             configs[surface] = config
     shadow = _read_shadow(settings.shadow, registry)
-    limiter = open_limiter(settings.limiter) if settings.limits and settings.limiter else None
+    if settings.limits and settings.limiter:
+        limiter = open_limiter(settings.limiter)
     return standard_pipeline(
         *surfaces,
         limits=settings.limits,

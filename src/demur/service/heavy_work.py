@@ -16,10 +16,9 @@ from msgspec.structs import replace
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import AGENT_SURFACES
+from demur.enforce.opening import build_agent_pipeline
 from demur.errors import DemurError
 from demur.gate.config import Config, database_path, open_configured_store
-from demur.gate.guard_pipeline import build_pipeline
 from demur.gate.guard_run import GuardResult
 from demur.gate.guard_settings import GuardSettings
 from demur.gate.pipeline import GuardPipeline
@@ -72,7 +71,7 @@ class WorkContext(NamedTuple):
 def build_context(setup: WorkSetup) -> WorkContext:
     """Return the context of a process. Rates are counted by the service, never here."""
     guards, registry = replace(setup.guards, limits=()), default_registry(*setup.registries)
-    pipeline = build_pipeline(guards, *AGENT_SURFACES, registry=registry)
+    pipeline = build_agent_pipeline(guards, registry)
     config = setup.config
 
     @cache
@@ -94,7 +93,7 @@ def check_event(
     if not fields:
         return context.pipeline.run_builtin(surface, event)
     settings = context.guards.with_fields(surface, fields)
-    pipeline = build_pipeline(settings, surface, registry=context.registry)
+    pipeline = build_agent_pipeline(settings, context.registry, surfaces=[surface])
     return pipeline.run_builtin(surface, event)
 
 

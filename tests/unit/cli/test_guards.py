@@ -231,7 +231,7 @@ def test_a_tool_call_gets_the_findings_of_the_enforcer() -> None:
 def test_guard_honours_the_settings_file_and_config_names_it() -> None:
     Path("rules.yaml").write_text(RULES, encoding="utf-8")
     Path("demur.toml").write_text(
-        '[guards]\nrules = ["rules.yaml"]\nshadow = ["IRRECOVERABLE_DESTRUCTION"]\n',
+        '[guards]\nrules = ["rules.yaml"]\nshadow = ["code_execution"]\n',
         encoding="utf-8",
     )
     assert guarded("input", "swordfish")["status"] == 3

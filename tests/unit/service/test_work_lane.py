@@ -17,6 +17,7 @@ from support.fake_secrets import github_token
 from support.gates import gate_over, refund
 from support.service_app import Caller, open_service, open_service_over
 
+import demur
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import AGENT_SURFACES
 from demur.gate.config import Config
@@ -111,6 +112,18 @@ def test_a_process_finds_what_this_process_finds(
 
     assert there == here
     assert bool(here.findings) == (surface in EVENTS)
+
+
+def test_a_process_protects_the_files_that_demur_runs_from(served: Caller) -> None:
+    target = str(Path(demur.__file__).with_name("version.py"))
+    answers = [
+        served("POST", "/v1/guard/code_execution", {"event": f"echo {padding} > {target}"}).json()
+        for padding in ("x", "x" * 5000)
+    ]
+    codes = [[one["code"] for one in answer["findings"]] for answer in answers]
+
+    assert codes[0]
+    assert codes[0] == codes[1]
 
 
 def test_settings_of_one_call_hold_in_the_process(lane: WorkLane, context: WorkContext) -> None:

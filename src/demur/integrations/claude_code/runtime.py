@@ -22,6 +22,7 @@ from demur.enforce.history import FileHistories
 from demur.enforce.opening import build_enforcer, resolve_links
 from demur.errors import DemurError, error_reason
 from demur.gate.config import Config, load_config, open_gate
+from demur.gate.file_limiter import FileLimiter
 from demur.gate.pipeline import GuardStep
 from demur.integrations.claude_code.fallback import (
     HookExit,
@@ -138,6 +139,9 @@ class HookRuntime:
         settings = gate_config(config)
         self._guards = settings.guards
         self._histories = FileHistories(config.state / "sessions")
+        # Without a daemon each event has a process of its own, so counts have to outlive it.
+        counts_here = self._guards.limits and self._guards.limiter is None
+        self._limiter = FileLimiter(config.state / "rates.json") if counts_here else None
         self._enforcers: dict[str, Enforcer] = {}
         self._lock = Lock()
         # Last, so that nothing is left open if a setting is invalid.
@@ -206,6 +210,7 @@ class HookRuntime:
             subject=_SUBJECT,
             tenant=self._config.tenant,
             histories=self._histories,
+            limiter=self._limiter,
         )
 
 

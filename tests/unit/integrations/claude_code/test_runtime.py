@@ -121,9 +121,9 @@ def write_hook_settings(folder: Path, guards: str) -> HookConfig:
 def test_settings_of_guards_hold_for_the_hook(tmp_path: Path) -> None:
     wipe = json.dumps({**CALL, "tool_input": {"command": "rm -rf /"}}).encode()
     drop = json.dumps({**CALL, "tool_input": {"command": "rm -rf /srv/data"}}).encode()
-    shadow = write_hook_settings(tmp_path, '[guards]\nshadow = ["IRRECOVERABLE_DESTRUCTION"]\n')
-    assert run_hook(wipe, shadow) == HookExit()
-    assert code_of(run_hook(drop, shadow)) == "UNAPPROVED_DESTRUCTION"
+    shadow = write_hook_settings(tmp_path, '[guards]\nshadow = ["UNAPPROVED_DESTRUCTION"]\n')
+    assert run_hook(drop, shadow) == HookExit()
+    assert code_of(run_hook(wipe, shadow)) == "IRRECOVERABLE_DESTRUCTION"
 
     folders = write_hook_settings(tmp_path, '[guards.code_execution]\nworkspace = ["/srv"]\n')
     assert run_hook(drop, folders, "/home/me") == HookExit()
@@ -209,6 +209,17 @@ def test_a_tool_batch_ends_the_run_when_the_configuration_is_broken(
     ending = run_hook(raw, HookConfig(tmp_path / "state", tmp_path / "none.toml"))
 
     assert json.loads(ending.stdout)["continue"] is False
+
+
+def test_rates_are_counted_across_processes(tmp_path: Path) -> None:
+    limits = "[[guards.limits]]\ncount = 2\nper_s = 3600\n"
+    config = write_hook_settings(tmp_path, limits)
+    prompt = {**CALL, "hook_event_name": "UserPromptSubmit", "prompt": "hello"}
+    raw = json.dumps(prompt).encode()
+    endings = [run_hook(raw, config) for _ in range(3)]
+
+    assert endings[:2] == [HookExit(), HookExit()]
+    assert "RATE_LIMIT" in endings[2].stdout
 
 
 def test_loops_are_detected_across_processes(tmp_path: Path) -> None:
