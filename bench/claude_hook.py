@@ -23,7 +23,7 @@ from table import amount
 
 ROUNDS = 15
 PATIENCE_S = 60
-HOOK = ("-P", "-m", "demur", "hook", "claude-code")
+HOOK = ("-I", "-m", "demur", "hook", "claude-code")
 CALL = {"tool_name": "Bash", "tool_input": {"command": "git status"}}
 EVENTS: Mapping[str, Mapping[str, Any]] = {
     "SessionStart": {"source": "startup"},

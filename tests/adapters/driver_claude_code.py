@@ -34,7 +34,7 @@ from demur.testing.scenarios import (
 
 __all__ = ["DRIVERS", "ClaudeCodeDriver"]
 
-_COMMAND = (sys.executable, "-P", "-m", "demur", "hook", "claude-code")
+_COMMAND = (sys.executable, "-I", "-m", "demur", "hook", "claude-code")
 
 
 class _SceneJudge(NamedTuple):
