@@ -7,14 +7,14 @@ identify the request, so that no caller can hide who asked for what.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
-from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
-from demur.guards.secret_values import ASSIGNED_SECRETS
-from demur.guards.text_search import make_ascii_view, search_view
+from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS, count_candidates
+from demur.guards.secret_values import ASSIGNED_SECRETS, find_assignments
+from demur.guards.text_search import AsciiView, make_ascii_view, search_view
 from demur.model.request import REQUEST_KEYS, Action, PolicyPin, Subject, Tenant
 from demur.source.item import did_you_mean
 
@@ -53,8 +53,13 @@ def is_secret_name(key: str) -> bool:
 REMOVED = "[removed]"
 
 # The searches of SECRET_LEAK, without the words that merely look random.
-_SECRETS = (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
+_SECRETS = (PRIVATE_KEYS, FORMATTED_SECRETS)
 _SEARCHES = tuple(search.search_ascii for search in _SECRETS if search.search_ascii)
+# Judging more takes too long for a decision; then only the identity is kept.
+_MAX_CANDIDATES = 500
+_MAX_ASSIGNMENTS = 250
+# How much text before and after an assignment its judgement reads.
+_ASSIGNMENT_REACH = (96, 256)
 # A shorter text is no credential, unless something in it says so.
 _MIN_CREDENTIAL_LENGTH = 16
 _MIN_ASSIGNED_LENGTH = 8
@@ -63,22 +68,47 @@ _SEPARATOR = "\n\x1f\n"
 
 
 def find_secret_texts(value: Any) -> frozenset[str]:
-    """Return the credentials in the texts of a JSON value, as SECRET_LEAK finds them."""
+    """Return the credentials in the texts of a JSON value, as SECRET_LEAK finds them.
+
+    Raises:
+        _TooManyRemovalsError: There is more to judge than a decision may take.
+    """
     texts: list[str] = []
     _collect_searched(value, "", texts)
     if not texts:
         return _NO_TEXTS
     text = _SEPARATOR.join(texts)
     view = make_ascii_view(text)
+    if count_candidates(view.text) > _MAX_CANDIDATES:
+        raise _TooManyRemovalsError
     matches = [
         text[match.start : match.end]
         for search in _SEARCHES
         for match in search_view(view, search, text, 0, final=True).matches
     ]
+    matches += _find_assigned(text, view)
     if not matches:
         return _NO_TEXTS
     parts = (part for match in matches for part in match.split(_SEPARATOR))
     return frozenset(part for part in parts if len(part) >= _MIN_SCRUBBED_LENGTH)
+
+
+def _find_assigned(text: str, view: AsciiView) -> Iterator[str]:
+    """Yield the secrets that are assigned to a name, each found in the text around it."""
+    before, after = _ASSIGNMENT_REACH
+    searched = 0
+    for number, place in enumerate(find_assignments(view.text)):
+        if number >= _MAX_ASSIGNMENTS:
+            raise _TooManyRemovalsError
+        if place < searched:
+            # The window of an earlier one holds this one, its value included.
+            continue
+        end = min(place + 2 * after, len(view.text))
+        searched = end - after
+        first = view.text_place(max(0, place - before), len(text))
+        window = text[first : view.text_end(end)]
+        for match in ASSIGNED_SECRETS.search(window, 0, True).matches:
+            yield window[match.start : match.end]
 
 
 def _collect_searched(value: Any, name: str, texts: list[str]) -> None:
@@ -111,15 +141,16 @@ _RANDOM_VALUE = "Zq7-Rk2Wm9-Xv4Tp8"
 
 def blot_secrets(value: Any) -> Any:
     """Return a JSON value without secrets: the same object if there are none."""
-    whole = {"value": value}
-    texts, removal = find_secret_texts(value), _SecretRemover(DEFAULT_PROFILE, keeps_names=True)
-    if not texts and not _has_secrets(whole):
-        return value
+    whole, removal = {"value": value}, _SecretRemover(DEFAULT_PROFILE, keeps_names=True)
     try:
+        texts = find_secret_texts(value)
+        if not texts and not _has_secrets(whole):
+            return value
         kept = removal.remove_from(whole, "", "")["value"]
     except _TooManyRemovalsError:
         return REMOVED
-    return scrub_texts(kept, texts | removal.texts)
+    texts |= removal.texts
+    return REMOVED if len(texts) > _MAX_SCRUBBED else scrub_texts(kept, texts)
 
 
 _CONTAINERS = (dict, list)
@@ -235,7 +266,10 @@ def redact_request(
 
     `beside` is what came with the request: secrets in it are removed as well.
     """
-    found = find_secret_texts((request, beside)) if profile.secret_keys else frozenset()
+    try:
+        found = find_secret_texts((request, beside)) if profile.secret_keys else _NO_TEXTS
+    except _TooManyRemovalsError:
+        return _keep_identity(request)
     has_names = profile.secret_keys and _has_secrets(request)
     if not profile.paths and not has_names and not found:
         return RedactedRequest(request, details=not profile.details)

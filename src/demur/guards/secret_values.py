@@ -10,7 +10,10 @@ import math
 import re
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
+
+import re2
 
 from demur.codes.reason_code import ReasonCode
 from demur.guards.text_search import (
@@ -170,6 +173,11 @@ _OPEN_NAME = re.compile(
     r"[ _-]?\w{0,12}[ _-]?\w{0,12}[\"'`\]* \t]{0,4}\Z",
     re.ASCII,
 )
+# Any spelling of a name that `_names_a_secret` accepts, and the operator after it.
+_BETWEEN = f"[{re.escape(_JOINT)}]*"
+_ASSIGNMENT = re2.compile(
+    f"(?i)(?:{'|'.join(_BETWEEN.join(name) for name in _NAMES)}){_BETWEEN}(?:[=:]|is )"
+)
 _AWS_NAME = re.compile(r"secret[ _-]?access[ _-]?key\W{0,8}\Z", re.IGNORECASE | re.ASCII)
 _AWS_EXAMPLE = ("EXAMPLEKEY", "EXAMPLE")
 _AWS_VALUE = re.compile(r"[A-Za-z0-9/+]{40}")
@@ -200,6 +208,12 @@ def _search_assigned(text: str, begin: int, final: bool) -> SearchStep:  # noqa:
             matches.append(found)
             begin = found.end
     return SearchStep(tuple(matches), size if final else max(begin, size - len(" is")))
+
+
+def find_assignments(text: str) -> Iterator[int]:
+    """Yield the places where a name that marks a secret is assigned a value, and perhaps more."""
+    for match in _ASSIGNMENT.finditer(text):
+        yield match.end()
 
 
 def _find_operators(text: str, begin: int) -> list[int]:

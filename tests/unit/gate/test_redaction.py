@@ -430,6 +430,16 @@ def test_a_recognised_credential_is_blotted_wherever_it_comes_in() -> None:
     assert record.redaction.removed == ("accepted", "evidence.command.1", "signals.note")
 
 
+@pytest.mark.parametrize("text", ["xoxb-", "AccountKey=", "password=", "-----BEGIN ", "http://x "])
+def test_a_text_that_takes_too_long_to_search_is_not_stored(text: str) -> None:
+    request = refund(evidence={"ticket_id": "T-1", "note": text * 40_000}, subject={"id": "ada"})
+    redacted = redact_request(request, DEFAULT_PROFILE)
+
+    assert "evidence" in redacted.removed
+    assert set(redacted.request) <= {"action", "subject", "schema_version"}
+    assert blot_secrets(request) == REMOVED
+
+
 def test_redaction_that_is_off_stores_all() -> None:
     token = github_token()
 
@@ -485,6 +495,8 @@ def test_values_of_any_form_are_blotted() -> None:
     assert blot_secrets(token) == REMOVED
     assert blot_secrets(["db_password=Xk29fLqPz81mW", 1]) == [f"db_password={REMOVED}", 1]
     assert blot_secrets({"connection_string": "Xk29fLqPz81mWq4T"})["connection_string"] == REMOVED
+    many = " ".join(github_token(seed=str(number)) for number in range(300))
+    assert blot_secrets({"text": many}) == REMOVED
     harmless = {"command": "git status", "order": "ord_1234567890abcdef", "token_count": 7}
     assert blot_secrets(harmless) is harmless
     assert blot_secrets(None) is None
