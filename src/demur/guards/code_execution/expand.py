@@ -62,8 +62,8 @@ def expand_word(
     parts = list(_piece_readings(pieces, state, run, starts=starts))
     combinations, more = combine_readings(parts, MAX_READINGS)
     fields = state.read_variable("IFS")
-    separators = bound_readings((v.text for v in texts_of(fields)), _DEFAULT_IFS)
-    separators = (*separators, _DEFAULT_IFS) if None in fields else separators
+    texts = (words[0].text if words else _DEFAULT_IFS for words in fields)
+    separators = bound_readings(texts, _DEFAULT_IFS)
     readings = [
         _build_args(combination, word, separator)
         for combination in combinations
@@ -190,6 +190,9 @@ def _variable_readings(piece: WordPiece, state: ShellState, run: RunSubstitution
     operands = expand_unsplit(piece.operand or _NO_WORD, state, run)
     if piece.operator in _CONDITIONAL:
         readings = _apply_condition(piece, found, operands, state)
+    elif piece.operator == "@" and operands[0].text == "P":
+        texts = (value.text for value in texts_of(found))
+        readings = tuple((value,) for text in texts for value in expand_text(text, run))
     elif piece.operator == ":" and every:
         first = 1 if piece.text in "@*" else 0
         readings = tuple(_slice_words(words, operands[0], first) for words in found)
@@ -279,7 +282,7 @@ def _apply_condition(
     readings: list[Words | None] = []
     for words in found:
         blank = words is not None and not any(word.text or not word.known for word in words)
-        missing = words is None or (blank and piece.operator.startswith(":"))
+        missing = not words or (blank and piece.operator.startswith(":"))
         sure = words is None or all(word.known for word in words)
         if piece.operator[-1] == "+":
             readings += [()] if missing else []

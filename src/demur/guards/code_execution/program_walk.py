@@ -243,7 +243,7 @@ class ProgramWalk(ABC):
         """Judge the code that an interpreter gets, or a program that an earlier command wrote."""
         found = list(find_code(call))
         if call.verb in _WRITERS or any(code.text for code in found):
-            self.programs += [arg.text for arg in call.args][: _MAX_PROGRAMS - len(self.programs)]
+            self._note_writer(call)
         if call.verb in {"make", "gmake"}:
             found = list(self._written_recipes(call))
         if not found:
@@ -272,7 +272,8 @@ class ProgramWalk(ABC):
             self.state.positional = before
         else:
             exported = frozenset(name for name, _ in call.environment)
-            self.walk_apart(lambda: read_code(code.language, arg, self, location), exported, words)
+            stdin = call.stdin if code.text or code.file else EMPTY
+            self.walk_apart(lambda: self.walk_shell(arg, location, stdin), exported, words)
 
     def walk_apart(
         self,
@@ -352,12 +353,17 @@ class ProgramWalk(ABC):
             values = [call.stdin]
         elif paths := self._written_paths(file.text):
             values = [self.state.files[path] for path in paths]
-        elif self._may_be_written(file.text):
+        elif self._may_be_written(file.text) or (self.state.files and _is_open_name(file)):
             values = [UNKNOWN]
         elif file.taints or file.text.startswith(SOCKETS):
             taints = file.taints | self.file_origins(file)
             values = [Value("", known=False, taints=taints)]
         return [Arg(value.text, start, end, *value[1:]) for value in values if value != EMPTY]
+
+    def _note_writer(self, call: ProgramCall) -> None:
+        """Remember the texts of a program that may write files that they name."""
+        texts = [*call.texts, *([call.stdin.text] if call.verb in {"ed", "ex"} else [])]
+        self.programs += texts[: _MAX_PROGRAMS - len(self.programs)]
 
     def _may_be_written(self, path: str) -> bool:
         """Whether a program of this script, such as `awk`, may have written a file."""
@@ -430,6 +436,11 @@ def _is_ordinary_name(text: str) -> bool:
     """
     last = posixpath.basename(_INHERITED.sub("", text)) if text else "$"
     return "$" not in last and bool(last or _INHERITED.search(text))
+
+
+def _is_open_name(file: Arg) -> bool:
+    """Whether nothing of a file's name is known."""
+    return not file.known and not posixpath.basename(file.text).partition("$")[0]
 
 
 def _folder_option(call: ProgramCall) -> Arg | None:

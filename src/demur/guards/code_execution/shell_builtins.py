@@ -78,21 +78,29 @@ def _declare(call: ProgramCall, state: ShellState) -> None:
         if options.has_any("-n") and call.verb != "export" and equals:
             state.references[name] = text
             continue
-        if state.local_names is not None and call.verb in {"local", "declare", "typeset"}:
+        scoped = call.verb in {"local", "declare", "typeset"} and not options.has_any("-g")
+        if state.local_names is not None and scoped:
             state.local_names |= {name}
         for option, change in (("-l", str.lower), ("-u", str.upper)):
             if options.has_any(option):
                 state.cases[name] = change
-        value = Value(text, arg.known, arg.taints)
-        if not equals:
-            continue
-        if match := _SUBSCRIPT.fullmatch(name):
-            state.assign_item(match[1], match[2], (value,))
-        elif append:
-            old = texts_of(state.read_variable(name))
-            state.assign(name, *(value._replace(text=each.text + text) for each in old))
-        else:
-            state.assign(name, value)
+        if equals:
+            _assign_declared(name, arg._replace(text=text).value, state, append=append)
+
+
+def _assign_declared(name: str, value: Value, state: ShellState, *, append: bool) -> None:
+    """Record `name=value` of a declaration; a value in brackets is a list."""
+    text = value.text
+    if match := _SUBSCRIPT.fullmatch(name):
+        state.assign_item(match[1], match[2], (value,))
+    elif text.startswith("(") and text.endswith(")"):
+        words = text[1:-1].replace('"', "").replace("'", "").split()
+        state.assign_readings(name, (tuple(value._replace(text=word) for word in words),))
+    elif append:
+        old = texts_of(state.read_variable(name))
+        state.assign(name, *(value._replace(text=each.text + text) for each in old))
+    else:
+        state.assign(name, value)
 
 
 def _define_aliases(call: ProgramCall, state: ShellState) -> None:

@@ -216,7 +216,7 @@ class ShellState:
             )
             return
         if name in self.variables or name not in self.functions:
-            self.variables[name] = _NOT_SET
+            self.variables[name] = ((),)
         else:
             self.functions[name] = (None,)
 

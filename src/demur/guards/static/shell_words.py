@@ -207,6 +207,8 @@ _PARENTHESIS = re.compile(r"[()]|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 _BACKTICK = re.compile(r"(?:[^`\\]|\\.)*", re.DOTALL)
 _BACKTICK_ESCAPE = re.compile(r"\\([`\\$])")
 _MAX_NESTING = 24
+_MAX_SUBSCRIPT = 200
+_BRACKET = re.compile(r"[\[\]]")
 
 
 class ShellNestingError(Exception):
@@ -435,6 +437,16 @@ class ShellWordReader(ABC):
         self.position = end + 1
         yield WordPiece(PieceKind.COMMAND, inner, start, script=script)
 
+    def _read_nested_subscript(self) -> str:
+        """Return the text of a subscript that holds brackets itself, and move behind it."""
+        start, depth = self.position, 0
+        for match in _BRACKET.finditer(self.text, start, start + _MAX_SUBSCRIPT):
+            depth += 1 if match[0] == "[" else -1
+            if depth == 0:
+                self.position = match.end()
+                return self.text[start + 1 : match.start()]
+        return ""
+
     def _read_braced(self) -> WordPiece:
         """Return `${name}`, with its operator and operand."""
         text, start = self.text, self.position
@@ -446,12 +458,15 @@ class ShellWordReader(ABC):
             self.position = start + 2
             return WordPiece(PieceKind.QUOTED, "${", start)
         self.position = head.end()
+        subscript, operator = (head[3] or "")[1:-1], head[4]
+        if text.startswith("[", head.end(2)) and (not head[3] or "[" in subscript):
+            self.position, operator = head.end(2), ""
+            subscript = self._read_nested_subscript()
         pieces = tuple(self.read_quoted(_BRACED, "}", '}$`"\\'))
         operand = ShellWord(pieces, head.end(), self.position)
         self.position += 1
-        subscript = (head[3] or "")[1:-1]
         return WordPiece(
-            PieceKind.VARIABLE, head[2], start, head[4], operand, None, False, head[1], subscript
+            PieceKind.VARIABLE, head[2], start, operator, operand, None, False, head[1], subscript
         )
 
 

@@ -109,7 +109,7 @@ def test_a_word_becomes_its_arguments(text: str, want: list[str]) -> None:
     assert texts(text) == want
 
 
-@pytest.mark.parametrize("text", ["$unknown", "${!x}", "$((y + 1))", "${x:y}", "${x@P}"])
+@pytest.mark.parametrize("text", ["$unknown", "${!x}", "$((y + 1))", "${x:y}", "${x@A}"])
 def test_a_word_that_cannot_be_expanded_is_unknown(text: str) -> None:
     [[arg]] = expand_word(word(text), scope(), run)
 

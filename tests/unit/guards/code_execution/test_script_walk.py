@@ -23,7 +23,7 @@ def rules(text: str) -> list[str]:
         ("while read x; do :; done < /etc/shadow", "SECRET_READ"),
         ("A=rm; A+=' -rf /'; $A", "DELETE_ROOT"),
         ("export X=/; rm -rf $X", "DELETE_ROOT"),
-        ("X=/; unset X; rm -rf $X/*", "DELETE_UNKNOWN"),
+        ("X=/; unset X; rm -rf $X/*", "DELETE_ROOT"),
         ("cd; rm -rf *", "DELETE_WHOLE_HOME"),
         ("rm -rf $(unknown)/*", "DELETE_UNKNOWN"),
         ("rm -rf $(unknown)/build", ""),
