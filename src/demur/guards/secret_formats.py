@@ -46,7 +46,7 @@ _WEAK = frozenset(["admin", "pass", "pwd", "root", "secret", "guest", "user", "t
 def check_random(anchor: str, match: re.Match[str]) -> Action | None:
     """Block a random value, and pass a made-up one."""
     body = match["secret"].removeprefix(anchor)
-    made_up = is_placeholder(body) or bits_per_character(body) < _MIN_BITS
+    made_up = bits_per_character(body) < _MIN_BITS or is_placeholder(body)
     return None if made_up else Action.BLOCK
 
 
