@@ -135,7 +135,7 @@ def test_invalid_settings_are_reported_before_workers_start(tmp_path: Path) -> N
     config = load_config(path)
     settings = read_settings(config.service, host="0.0.0.0", workers=2, port=0)  # noqa: S104 - the case
 
-    with pytest.raises(InputError, match="no API key"):
+    with pytest.raises(InputError, match="no valid API key"):
         run_service(path, config, settings)
 
 
