@@ -77,7 +77,8 @@ def is_random(text: str) -> bool:
 _PLACEHOLDER_WORDS = re2.compile(
     r"(?i)example|sample|placeholder|change[ _-]?me|change[ _-]?this|your|insert|replace|redact"
     r"|dummy|fake|todo|foobar|demo|mock|lorem|goes[ _-]?here|[_-]here|super[ _-]?secret"
-    r"|my[ _-]?secret|my[ _-]?(?:api|token|key|pass)|pass[ _-]?w[o0]rd|passwort|letmein|qwerty|hunter2|s3cr3t"
+    r"|my[ _-]?(?:secret|api|token|key|pass)|pass[ _-]?w[o0]rd|passwort|letmein|qwerty|hunter2"
+    r"|s3cr3t"
     r"|(?:^|[^a-z])(?:secret|test|none|null|undefined|true|false|value|string|token|key)(?:[^a-z]|$)"
     r"|12345|abcdef|98765|deadbeef"
 )

@@ -78,9 +78,9 @@ def test_the_same_call_again_and_again_is_a_loop_unless_nobody_looks() -> None:
         judge = make_judge(None, "toy", rules)
 
         async def one() -> bool:
-            ruling = await judge.check_call("poll", {}, None, 1)
+            ruling = await judge.check_call("fetch", {}, None, 1)
             if ruling.allowed:
-                await judge.check_result("poll", "nothing", {}, 1)
+                await judge.check_result("fetch", "nothing", {}, 1)
             return ruling.allowed
 
         return [asyncio.run(one()) for _ in range(3)]
