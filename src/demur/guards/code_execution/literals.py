@@ -88,8 +88,8 @@ _RUN = re.compile(
     r"|reverse|sprintf|lc|uc|substr|decode\w*)\b|\beval\s*\(?\s*\"\s*\$\w+\s*\("
     r"|/\s*(?:system|exec|eval)\s*\(?\s*[$@<]"
     r"|`\s*[$@]\w[^`]*`"
-    r"|\bopen\b[^;\n]*?(?:\"\s*\$\w+\s*\|\"|\"\|\s*\$\w+\"|\"(?:-\||\|-)\"\s*,\s*[$@])"
-    r"|\bprint\b[^|;\n{}]*\|\s*[a-zA-Z_]\w*\s*[;}\n]"
+    r"|\bopen\b[^;\n]{0,200}?(?:\"\s*\$\w+\s*\|\"|\"\|\s*\$\w+\"|\"(?:-\||\|-)\"\s*,\s*[$@])"
+    r"|\bprint\b[^|;\n{}]{0,200}\|\s*[a-zA-Z_]\w*\s*[;}\n]"
 )
 _LITERAL_START = re.compile(r"q[qwx]?\s*[^\w\s,;=]|(?:do|not|and|or|if|for|is|are|in)\b")
 _VARIABLE = re.compile(r"[$@]?([A-Za-z_]\w*)\s*(?:[);,}\]]|$|\s(?:if|or|for|while|unless)\b)")

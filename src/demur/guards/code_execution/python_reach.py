@@ -29,6 +29,7 @@ _SPEAKERS = word_set("print log debug info warning error exception critical add_
 _MAX_TEXTS = 200
 _MAX_TEXT_LENGTH = 20_000
 _MAX_REACHED = 400
+_MAX_VISITED = 100_000
 
 
 def takes_hidden_ways(nodes: Iterable[ast.AST]) -> bool:
@@ -120,6 +121,7 @@ class PythonReach:
     """The expressions that a name may stand for, by assignments, loops, arguments and returns."""
 
     def __init__(self, tree: ast.Module) -> None:
+        self._budget = _MAX_VISITED
         self._sources: dict[str, list[ast.expr]] = defaultdict(list)
         for (scope, name), value in BindingCollector().collect_bindings(tree):
             function = scope.rpartition("/")[2].partition(":")[0]
@@ -151,13 +153,14 @@ class PythonReach:
     def reached_from(self, roots: Iterable[ast.expr]) -> Iterator[ast.expr]:
         """Yield `roots` and the expressions that their names may stand for."""
         stack, seen = list(roots), set[int]()
-        while stack and len(seen) < _MAX_REACHED:
+        while stack and len(seen) < _MAX_REACHED and self._budget > 0:
             root = stack.pop()
             if id(root) in seen:
                 continue
             seen.add(id(root))
             yield root
             for node in ast.walk(root):
+                self._budget -= 1
                 match node:
                     case ast.Name(id=name) | ast.Attribute(attr=name):
                         stack.extend(self._sources.get(name, ()))
@@ -175,4 +178,4 @@ class PythonReach:
                         return False
                     case _:
                         pass
-        return True
+        return self._budget > 0

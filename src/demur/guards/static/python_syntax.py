@@ -135,6 +135,7 @@ _PLAIN_METHODS = frozenset(
 # Signs of a format that does more than to insert its values.
 _PLAIN_FORMAT = frozenset("[:!.")
 _MAX_ITEMS = 2_000
+_MAX_TURNS = 20_000
 _ROTATIONS = frozenset({"rot13", "rot_13", "hex", "base64"})
 
 
@@ -152,8 +153,10 @@ class _NotConstant(Exception):  # noqa: N818 - not an error: the expression is n
 class ConstantFolder:
     """Folds the expressions of one file, each once. `constants`: names assigned once."""
 
-    def __init__(self, constants: Mapping[str, ast.expr]) -> None:
+    def __init__(self, constants: Mapping[str, ast.expr], budget: list[int] | None = None) -> None:
         self._constants = constants
+        # The turns of loops that may still be folded, shared with loops inside loops.
+        self._budget = [_MAX_TURNS] if budget is None else budget
         self._folded: dict[int, FoldedConstant | None] = {}
         self._strings: dict[int, str] = {}
 
@@ -237,7 +240,10 @@ class ConstantFolder:
                 raise _NotConstant
         found = []
         for value in values:
-            turn = ConstantFolder({**self._constants, name: ast.Constant(value)})
+            self._budget[0] -= 1
+            if self._budget[0] < 0:
+                raise _NotConstant
+            turn = ConstantFolder({**self._constants, name: ast.Constant(value)}, self._budget)
             folded = turn.fold(node.elt, 1)
             if folded is None:
                 raise _NotConstant
