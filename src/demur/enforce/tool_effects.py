@@ -90,22 +90,21 @@ _COMMAND_NAMES = frozenset(
     | {"shell", "shell_command", "shell_script", "bash_command", "run_command", "exec"}
 )
 _WORD_NAMES = ("args", "arguments", "argv")
-# A script for a browser, not for a shell.
-_BROWSER_SCRIPT = re.compile(
-    r"=>|\b(?:document|window|console|Math|JSON)\.|\bfunction\b|\breturn\b"
-)
+# A `script` of these tools is one for a browser, not for a shell.
+_BROWSER_TOOL = re.compile(r"(?i)browser|chrom|firefox|page|playwright|puppeteer|selenium")
 _CWD_NAMES = ("cwd", "workdir", "working_dir", "working_directory", "workingDirectory")
 
 
-def find_named_commands(arguments: Mapping[str, Any]) -> Iterator[str]:
+def find_named_commands(tool: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield the texts at any depth that stand under the name of a command, for any tool."""
+    in_browser = _BROWSER_TOOL.search(tool) is not None
     for value in _objects_in(arguments):
         for key, item in value.items():
             name = _plain_name(key)
             if name not in _COMMAND_NAMES or isinstance(item, OpaqueText):
                 continue
             if isinstance(item, str):
-                if not (name == "script" and _BROWSER_SCRIPT.search(item)):
+                if not (name == "script" and in_browser):
                     yield item
                 words = next((value[one] for one in _WORD_NAMES if one in value), None)
                 if words and _are_words(words):
@@ -120,7 +119,7 @@ def list_commands(name: str, arguments: Mapping[str, Any]) -> list[str]:
         known = list(find_commands(name, arguments, {}))
     except InputTypeError:
         known = []
-    return list(dict.fromkeys((*known, *find_named_commands(arguments))))
+    return list(dict.fromkeys((*known, *find_named_commands(name, arguments))))
 
 
 def _objects_in(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -162,7 +161,7 @@ def find_tool_effects(
     named = (arguments.get(one) for one in _CWD_NAMES)
     cwd = next((one for one in named if isinstance(one, str) and one), None)
     known = find_commands(name, arguments, command_arguments)
-    texts = dict.fromkeys((*known, *find_named_commands(arguments)))
+    texts = dict.fromkeys((*known, *find_named_commands(name, arguments)))
     if len(texts) > _MAX_COMMANDS:
         raise InputError(f"the call runs more than {_MAX_COMMANDS} commands", where="arguments")
     for text in texts:
@@ -208,6 +207,7 @@ _READING = word_set(
     "analyze attach cat check compare count diff download fetch find get grep hash head"
     " import load look open parse print query read search send show summarize tail upload view"
 )
+_EDITING = frozenset({"edit", "replace"})
 _LISTING = frozenset({"exists", "glob", "info", "list", "ls", "stat", "tree"})
 _OPERATION_NAMES = ("command", "operation", "action", "mode", "method", "op")
 # A `path` of other tools may be that of a page or a route.
@@ -218,7 +218,7 @@ _FOLDER_WORDS = frozenset({"dir", "directory", "folder", "tree", "recursive", "r
 
 
 def _call_words(name: str, arguments: Mapping[str, Any]) -> frozenset[str]:
-    """Return the words that say what a call does: those of its operation, or of its name."""
+    """Return the words that say what a call does: those of its name and of its operation."""
     parts = _PART.split(name)
     named = frozenset(word.lower() for word in _WORD.findall(parts[-1] or name))
     known = _DELETING | _WRITING | _READING | _LISTING
@@ -226,7 +226,8 @@ def _call_words(name: str, arguments: Mapping[str, Any]) -> frozenset[str]:
         value = arguments.get(key)
         words = frozenset(value.lower().split("_")) if isinstance(value, str) else frozenset()
         if words & known and len(words) <= 3:
-            return words
+            # Only an editor may do less than its name says: a tool can ignore an argument.
+            return words if named & known <= _EDITING else named | words
     return named
 
 
@@ -270,7 +271,8 @@ def find_file_accesses(
         InputError: The call names too many files.
     """
     words = _call_words(name, arguments)
-    if not words & (_DELETING | _WRITING | _READING) and words & _LISTING:
+    only_lists = words & _LISTING and not words & (_DELETING | _WRITING | _READING)
+    if only_lists and not any(_content_texts(arguments)):
         return
     for number, access in enumerate(_accesses_in(arguments, words)):
         if number >= _MAX_FILES:
@@ -302,10 +304,13 @@ def _accesses_in(arguments: Mapping[str, Any], words: frozenset[str]) -> Iterato
 def _is_path(name: str, value: str) -> bool | None:
     """Return whether the name marks a value as a path; None if the value is no path."""
     text = value.strip()
-    if not 0 < len(text) <= _MAX_PATH_LENGTH or "\n" in text or _WEB_ADDRESS.match(text):
+    # A tool may resolve `https://../x` as a path, too.
+    if not text or (_WEB_ADDRESS.match(text) and ".." not in text):
         return None
     if name in _PATH_NAMES or name.endswith(_PATH_SUFFIXES):
         return True
+    if len(text) > _MAX_PATH_LENGTH or "\n" in text:
+        return None
     starts = _PATH_START.match(text) is not None
     if name in _WEAK_PATH_NAMES:
         return True if starts or _PATH_SHAPE.fullmatch(text) else None

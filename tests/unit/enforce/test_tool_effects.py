@@ -412,6 +412,37 @@ def test_a_source_is_read_and_a_destination_is_written() -> None:
     assert (copied.operation, target.operation) == (FileOperation.READ, FileOperation.WRITE)
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "operation"),
+    [
+        ("write_file", {"path": "a", "content": "x", "mode": "list"}, FileOperation.WRITE),
+        ("edit_file", {"path": "a", "new_string": "x", "mode": "list"}, FileOperation.WRITE),
+        ("save_page", {"path": "a", "page": "x", "mode": "read"}, FileOperation.WRITE),
+        ("delete_file", {"path": "a", "action": "list"}, FileOperation.DELETE),
+        ("str_replace_based_edit_tool", {"path": "a", "command": "view"}, FileOperation.READ),
+        ("files", {"path": "a", "operation": "read"}, FileOperation.READ),
+    ],
+)
+def test_an_argument_does_not_make_a_writing_tool_a_reading_one(
+    name: str, arguments: dict[str, Any], operation: FileOperation
+) -> None:
+    [access] = find_file_accesses(name, arguments)
+
+    assert access.operation is operation
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "./" * 3000 + "../" * 30 + "etc/shadow",
+        "/tmp/a\n/../../etc/shadow",
+        "aa://../../../../../../../../etc/shadow",
+    ],
+)
+def test_a_path_is_judged_in_every_form_that_a_tool_may_resolve(path: str) -> None:
+    assert refused_rules("read_file", {"path": path})
+
+
 def test_the_files_of_a_call_are_one_event() -> None:
     [event] = find_tool_effects("read", {"paths": ["a", "b"]}, {})
 
@@ -420,7 +451,9 @@ def test_the_files_of_a_call_are_one_event() -> None:
 
 
 def test_a_script_for_a_browser_is_no_command() -> None:
-    assert list(find_named_commands({"script": "() => document.title"})) == []
+    assert list(find_named_commands("puppeteer_evaluate", {"script": "() => `${x}`"})) == []
+    # The text alone does not tell: a comment can look like one.
+    assert list(find_named_commands("do_it", {"script": "ls # => return"})) == ["ls # => return"]
 
 
 @pytest.mark.parametrize(
