@@ -36,6 +36,7 @@ from demur.gate.redaction import (
     find_profile,
     find_secret_texts,
 )
+from demur.guards.secret_formats import may_hold_secrets
 from demur.guards.tool_loop import CallHistory, RecordedCall
 from demur.memory.experience import Vector
 from demur.memory.projection import HashedProjection
@@ -283,6 +284,22 @@ def test_a_history_of_calls_never_contains_a_recognised_secret(kind: str, shape:
 
     for text in find_secret_texts({"b": secret}):
         assert json.dumps(text)[1:-1].encode() not in msgspec.json.encode(history)
+
+
+@MANY
+@given(
+    st.sampled_from([*MADE.values(), "pass_word: %s", "API-Key = %s", "the secret is %s", "%s"]),
+    st.sampled_from(["Zq7-Rk2Wm9-Xv4Tp8", "hunter2hunter2", "\uff21KIA", "two words"]),
+    st.sampled_from(["note", "Password", "api key", "access_token", "publicKey", "a" * 20]),
+    hidden("%s"),
+)
+def test_json_without_a_mark_holds_no_secret(text: str, value: str, name: str, shape: Any) -> None:
+    """INVARIANT: no search finds a secret in the texts of a JSON document that shows no mark."""
+    words = text.replace("%s", value)
+    nested = json.loads(json.dumps(shape).replace("%s", json.dumps(words)[1:-1]))
+    for request in ({name: words}, {name: [[words]]}, {words: 1}, {"a": nested}):
+        raw = json.dumps(request, ensure_ascii=False).encode()
+        assert may_hold_secrets(raw) or not find_secret_texts(request)
 
 
 @MANY

@@ -190,7 +190,7 @@ def prepare_request(
         for finding in inputs.findings:
             registry[finding.code]
     beside = None if inputs is _NO_INPUTS else _searched_inputs(inputs)
-    redacted = redact_request(checked.facts, profile, beside)
+    redacted = redact_request(checked.facts, profile, beside, checked.raw)
     if beside is not None and redacted.texts:
         changed = {*redacted.removed, *_changed_signals(inputs.signals, redacted.texts)}
         if scrub_texts(inputs.accepted, redacted.texts) != list(inputs.accepted):

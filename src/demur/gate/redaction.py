@@ -12,7 +12,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
-from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS, count_candidates
+from demur.guards.secret_formats import (
+    FORMATTED_SECRETS,
+    PRIVATE_KEYS,
+    count_candidates,
+    may_hold_secrets,
+)
 from demur.guards.secret_values import ASSIGNED_SECRETS, find_assignments
 from demur.guards.text_search import AsciiView, make_ascii_view, search_view
 from demur.model.request import REQUEST_KEYS, Action, PolicyPin, Subject, Tenant
@@ -74,16 +79,17 @@ def find_secret_texts(value: Any) -> frozenset[str]:
         _TooManyRemovalsError: There is more to judge than a decision may take.
     """
     texts: list[str] = []
-    _collect_searched(value, "", texts)
+    _collect_searched((value,), "", texts)
     if not texts:
         return _NO_TEXTS
     text = _SEPARATOR.join(texts)
     view = make_ascii_view(text)
-    if count_candidates(view.text) > _MAX_CANDIDATES:
+    candidates = count_candidates(view.text)
+    if candidates > _MAX_CANDIDATES:
         raise _TooManyRemovalsError
     matches = [
         text[match.start : match.end]
-        for search in _SEARCHES
+        for search in (_SEARCHES if candidates else ())
         for match in search_view(view, search, text, 0, final=True).matches
     ]
     matches += _find_assigned(text, view)
@@ -111,22 +117,30 @@ def _find_assigned(text: str, view: AsciiView) -> Iterator[str]:
             yield window[match.start : match.end]
 
 
-def _collect_searched(value: Any, name: str, texts: list[str]) -> None:
+def _collect_searched(values: Any, name: str, texts: list[str]) -> None:
     """Add the texts that may hold a credential; a name that marks one leads its value."""
-    if isinstance(value, str):
-        if len(value) >= _MIN_ASSIGNED_LENGTH:
-            if " " not in value and _marks_secret(name):
-                texts.append(f"{name}={value}")
-            elif len(value) >= _MIN_CREDENTIAL_LENGTH or "=" in value or ":" in value:
-                texts.append(value)
-    elif isinstance(value, dict):
-        for key, item in value.items():
+    is_mapping = isinstance(values, dict)
+    for key in values:
+        item = values[key] if is_mapping else key
+        if is_mapping:
+            name = key
             if len(key) >= _MIN_CREDENTIAL_LENGTH:
                 texts.append(key)
-            _collect_searched(item, key, texts)
-    elif isinstance(value, list | tuple):
-        for item in value:
+        if isinstance(item, str):
+            if len(item) >= _MIN_ASSIGNED_LENGTH:
+                _collect_text(item, name, texts)
+        elif isinstance(item, _SEARCHED):
             _collect_searched(item, name, texts)
+
+
+_SEARCHED = (dict, list, tuple)
+
+
+def _collect_text(text: str, name: str, texts: list[str]) -> None:
+    if " " not in text and _marks_secret(name):
+        texts.append(f"{name}={text}")
+    elif len(text) >= _MIN_CREDENTIAL_LENGTH or "=" in text or ":" in text:
+        texts.append(text)
 
 
 @lru_cache(4096)
@@ -260,14 +274,17 @@ def find_profile(name: str, paths: Iterable[str] = ()) -> RedactionProfile:
 
 
 def redact_request(
-    request: Mapping[str, Any], profile: RedactionProfile, beside: Any = None
+    request: Mapping[str, Any], profile: RedactionProfile, beside: Any = None, raw: bytes = b""
 ) -> RedactedRequest:
     """Return the redacted request; the same object if there is nothing to remove.
 
-    `beside` is what came with the request: secrets in it are removed as well.
+    `beside` is what came with the request: secrets in it are removed as well. `raw` is the request
+    as JSON, if it is at hand: most requests show there that they hold no secret.
     """
+    is_searched = not raw or may_hold_secrets(raw)
     try:
-        found = find_secret_texts((request, beside)) if profile.secret_keys else _NO_TEXTS
+        searched = (request, beside) if is_searched else beside
+        found = find_secret_texts(searched) if profile.secret_keys and searched else _NO_TEXTS
     except _TooManyRemovalsError:
         return _keep_identity(request)
     has_names = profile.secret_keys and _has_secrets(request)

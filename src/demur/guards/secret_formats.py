@@ -12,6 +12,7 @@ visible inserted into it, split over lines or encoded once more is not found.
 import base64
 import binascii
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from importlib.resources import files
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 import re2
 
 from demur.guards.secret_values import (
+    ASSIGNMENT_FORM,
     bits_per_character,
     ends_in_crc32,
     is_placeholder,
@@ -172,11 +174,15 @@ _ADDRESS = "://"
 def count_candidates(text: str) -> int:
     """Return how often the fixed text of a format occurs: what a search for them all costs.
 
-    An address counts little: ordinary text holds many, and they are cheap to judge.
+    An address counts little: ordinary text holds many, and they are cheap to judge. Without any,
+    the text holds no credential of a known format, and no private key.
     """
-    present = _ANCHORS.Match(text.encode("utf-8", "surrogatepass")) or ()
+    armours = text.count(_ANCHOR)
+    present = _ANCHORS.Match(text.encode("utf-8", "surrogatepass"))
+    if not present:
+        return armours
     anchors = {FORMATS[number].anchor for number in present} - {_ADDRESS}
-    return sum(map(text.count, anchors)) + text.count(_ANCHOR) + text.count(_ADDRESS) // 20
+    return sum(map(text.count, anchors)) + armours + math.ceil(text.count(_ADDRESS) / 20)
 
 
 def _find_candidates(text: str, begin: int) -> list[tuple[int, int]]:
@@ -282,3 +288,27 @@ def _body_end(text: str, head: re.Match[str], final: bool) -> int | None:  # noq
 
 
 PRIVATE_KEYS = search_as_ascii(TextSearch(_search_keys, reach=0))
+
+
+def _build_mark_set() -> Any:
+    """Return a set that finds the mark of any secret: an anchor, armour, or a name and operator."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    marks = re2.Set.SearchSet(options)
+    for text in {_ANCHOR, *(each.anchor for each in FORMATS)}:
+        marks.Add(re2.escape(text).encode())
+    marks.Add(ASSIGNMENT_FORM.encode())
+    marks.Compile()
+    return marks
+
+
+_MARKS = _build_mark_set()
+
+
+def may_hold_secrets(raw: bytes) -> bool:
+    """Return whether a search of the texts in this JSON could find a secret.
+
+    A quote ends a name, and a colon follows it, so that the members of objects show as well.
+    """
+    # INVARIANT: no search finds a secret in the texts of a JSON document that shows no mark.
+    return not raw.isascii() or b"\\" in raw or bool(_MARKS.Match(raw))

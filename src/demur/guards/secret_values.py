@@ -176,9 +176,10 @@ _OPEN_NAME = re.compile(
 )
 # Any spelling of a name that `_names_a_secret` accepts, and the operator after it.
 _BETWEEN = f"[{re.escape(_JOINT)}]*"
-_ASSIGNMENT = re2.compile(
+ASSIGNMENT_FORM = (
     f"(?i)(?:{'|'.join(_BETWEEN.join(name) for name in _NAMES)}){_BETWEEN}(?:[=:]|is )"
 )
+_ASSIGNMENT = re2.compile(ASSIGNMENT_FORM)
 _AWS_NAME = re.compile(r"secret[ _-]?access[ _-]?key\W{0,8}\Z", re.IGNORECASE | re.ASCII)
 _AWS_EXAMPLE = ("EXAMPLEKEY", "EXAMPLE")
 _AWS_VALUE = re.compile(r"[A-Za-z0-9/+]{40}")
@@ -213,8 +214,9 @@ def _search_assigned(text: str, begin: int, final: bool) -> SearchStep:  # noqa:
 
 def find_assignments(text: str) -> Iterator[int]:
     """Yield the places where a name that marks a secret is assigned a value, and perhaps more."""
-    for match in _ASSIGNMENT.finditer(text):
-        yield match.end()
+    if "=" in text or ":" in text or "is " in text:
+        for match in _ASSIGNMENT.finditer(text):
+            yield match.end()
 
 
 def _find_operators(text: str, begin: int) -> list[int]:

@@ -346,15 +346,15 @@ def _absolute_path(path: str) -> str:
 
 def _identify_files(paths: tuple[str, ...]) -> _Identity:
     """Return device and inode of each file; None for a file that does not exist."""
-    found: list[tuple[int, int] | None] = []
-    for path in paths:
-        try:
-            stat = os.stat(path)  # noqa: PTH116 - called for every commit
-        except (OSError, ValueError):
-            found.append(None)
-        else:
-            found.append((stat.st_dev, stat.st_ino))
-    return tuple(found)
+    return tuple(map(_identify_file, paths))
+
+
+def _identify_file(path: str) -> tuple[int, int] | None:
+    try:
+        stat = os.stat(path)  # noqa: PTH116 - called for every commit
+    except (OSError, ValueError):
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def _newest_record(connection: sqlite3.Connection) -> ChainHead | None:
