@@ -42,28 +42,67 @@ def carrier_rows(section: str) -> dict[str, list[dict[str, Any]]]:
     return rows
 
 
+class _Carriers(NamedTuple):
+    """The rows of one program."""
+
+    options: list[tuple[str, frozenset[str], str]] = []
+    settings: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
+    sets_variables: bool = False
+
+
+@cache
+def _carriers() -> dict[str, _Carriers]:
+    """Return the rows by program: options each with the words beside which they count."""
+    options, settings, texts = map(carrier_rows, ("options", "settings", "texts"))
+    prefixes = read_carriers()["prefixes"]
+    setting = {name for name, row in prefixes.items() if row.get("assignments")} | _DECLARING
+    return {
+        name: _Carriers(
+            [
+                (option, word_set(row.get("within", "")), row.get("runs", "shell"))
+                for row in options.get(name, ())
+                for option in row["options"].split()
+            ],
+            settings.get(name, []),
+            texts.get(name, []),
+            name in setting,
+        )
+        for name in {*options, *settings, *texts, *setting}
+    }
+
+
 def find_carried(call: ProgramCall) -> Iterator[CarriedValue]:
     """Yield the values of options, settings, variables and texts that `call` would run."""
-    for row in carrier_rows("options").get(call.verb, ()):
-        if "within" not in row or not word_set(row["within"]).isdisjoint(call.texts):
-            runs = row.get("runs", "shell")
-            for option in row["options"].split():
-                for value in find_option_values(call.args, option, with_rest=runs == "words"):
-                    yield CarriedValue(runs, value, f"{call.verb} {option}")
-    for row in carrier_rows("settings").get(call.verb, ()):
-        for setting in _setting_values(call.args, row):
-            via = f"{call.verb} {row['option']}".strip()
-            yield CarriedValue(row.get("runs", "shell"), (setting,), via)
-    for row in carrier_rows("texts").get(call.verb, ()):
-        for arg in (*call.args, call.name._replace(text=call.stdin.text, offset=None)):
-            yield from _matched_texts(arg, row["pattern"], call.verb)
-    yield from _carried_variables(call)
-    if call.verb == "run-parts" and call.args:
-        yield CarriedValue("program", call.args[-1:], call.verb)
+    verb, args = call.verb, call.args
+    carriers = _carriers().get(verb, _NO_CARRIERS)
+    words = {arg.text for arg in args} if carriers is not _NO_CARRIERS else ()
+    has_options = any(word[:1] == "-" for word in words)
+    for option, within, runs in carriers.options if words else ():
+        if (has_options or option[0] != "-") and not (within and within.isdisjoint(words)):
+            for value in find_option_values(args, option, with_rest=runs == "words"):
+                yield CarriedValue(runs, value, f"{verb} {option}")
+    for row in carriers.settings if words else ():
+        if has_options or not row["option"].startswith("-") or not _SETTING.isdisjoint(words):
+            for setting in _setting_values(args, row):
+                via = f"{verb} {row['option']}".strip()
+                yield CarriedValue(row.get("runs", "shell"), (setting,), via)
+    for row in carriers.texts:
+        for arg in (*args, call.name._replace(text=call.stdin.text, offset=None)):
+            yield from _matched_texts(arg, row["pattern"], verb)
+    if call.environment or carriers.sets_variables:
+        yield from _carried_variables(call, carriers)
+    if verb == "run-parts" and args:
+        yield CarriedValue("program", args[-1:], verb)
 
 
-def _carried_variables(call: ProgramCall) -> Iterator[CarriedValue]:
-    for name, value in _assigned_variables(call):
+_NO_CARRIERS = _Carriers()
+_SETTING = frozenset({"config", "set"})
+_DECLARING = word_set("export declare typeset readonly local env")
+
+
+def _carried_variables(call: ProgramCall, carriers: _Carriers) -> Iterator[CarriedValue]:
+    for name, value in _assigned_variables(call, carriers):
         if "[$(" in value.text or "[`" in value.text:
             # Arithmetic evaluates the subscript in the value of a variable.
             yield CarriedValue("subscript", (value,), name)
@@ -112,7 +151,7 @@ def _setting_values(args: tuple[Arg, ...], row: dict[str, Any]) -> Iterator[Arg]
         parts = re.split(r"\s*=\s*|\s+", arg.text, maxsplit=1)
         if len(parts) == 2 and _names_setting(parts[0], names):
             yield arg._replace(text=parts[1].strip("\"'").lstrip("!"), offset=None)
-    if any(arg.text in {"config", "set"} for arg in args):
+    if any(arg.text in _SETTING for arg in args):
         for name, value in pairwise(args):
             if _names_setting(name.text, names):
                 yield value._replace(text=value.text.lstrip("!"), offset=None)
@@ -123,19 +162,14 @@ def _names_setting(name: str, names: list[str]) -> bool:
     return any(fnmatchcase(plain, pattern) for pattern in names)
 
 
-_DECLARING = frozenset({"export", "declare", "typeset", "readonly", "local"})
-
-
-def _assigned_variables(call: ProgramCall) -> Iterator[tuple[str, Arg]]:
+def _assigned_variables(call: ProgramCall, carriers: _Carriers) -> Iterator[tuple[str, Arg]]:
     """Yield the variables that a call sets for itself or for what comes after it."""
     for name, value in call.environment:
         yield name, Arg(value.text, call.name.start, call.name.end, value.known, value.taints)
-    assigning = read_carriers()["prefixes"].get(call.verb, {})
-    if call.verb in _DECLARING or call.verb == "env" or assigning.get("assignments"):
-        for arg in call.args:
-            name, equals, text = arg.text.partition("=")
-            if equals and name.isidentifier():
-                yield name, arg._replace(text=text, offset=None)
+    for arg in call.args if carriers.sets_variables else ():
+        name, equals, text = arg.text.partition("=")
+        if equals and name.isidentifier():
+            yield name, arg._replace(text=text, offset=None)
 
 
 def _matched_texts(arg: Arg, pattern: str, via: str) -> Iterator[CarriedValue]:

@@ -72,8 +72,10 @@ SILENCE: Outputs = (EMPTY,)
 
 def join_outputs(first: Outputs, second: Outputs) -> Outputs:
     """Return each output of the first followed by each of the second."""
-    if SILENCE in (first, second):
+    if first == SILENCE or second == SILENCE:
         return second if first == SILENCE else first
+    if len(first) == len(second) == 1:
+        return (_join_output(first[0], second[0]),)
     return bound_readings((_join_output(one, two) for one in first for two in second), UNKNOWN)
 
 
@@ -179,6 +181,11 @@ class CommandWalk(ProgramWalk):
         self.input = stdin  # substitutions in its words read it, too
         environment = list(self._read_assignments(node, location))
         readings = self._expand_command(node, location)
+        if len(readings) == len(stdin) == 1 and not environment and not node.redirects:
+            call = self._build_call(readings[0], stdin[0], node, location)
+            outputs = self.run_named(call, node.start, node.end, location)
+            self.feed_sinks()
+            return outputs
         inputs = self.redirected_input(node, location, stdin)
         writes, reads = self._redirected_files(node.redirects, location)
         if inputs != stdin and all(args and args[0].text == "exec" for args in readings):
@@ -483,6 +490,8 @@ class CommandWalk(ProgramWalk):
 
     def feed_sinks(self) -> None:
         """Walk through each `>(...)` with what was written to it."""
+        if not self.sinks:
+            return
         sinks, self.sinks = self.sinks, []
         for path, script, location in sinks:
             stdin = (self.state.files.get(path, UNKNOWN),)

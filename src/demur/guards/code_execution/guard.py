@@ -134,8 +134,11 @@ def find_hits(event: Command, config: CommandConfig) -> list[LocatedHit]:
     if len(languages) > 1:
         # A text in one language often does not parse in another; that alone is no hit.
         hits = [item for item in hits if item.hit.rule != "UNREADABLE"]
+    secrets = list(find_secrets(text)) if len(text) >= _MIN_SECRET_LENGTH else []
+    if not secrets and len(event.text) == len(text):
+        return hits
     walk = ScriptWalk(config, bounds, start)
-    for secret in find_secrets(text) if len(text) >= _MIN_SECRET_LENGTH else ():
+    for secret in secrets:
         rule = "SECRET_PERHAPS" if secret.action is Action.WARN else "SECRET_LITERAL"
         kind = str(secret.evidence.get("kind", "credential"))
         walk.report(CommandHit(rule, kind), secret.start, secret.end, "", location)

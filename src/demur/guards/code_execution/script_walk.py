@@ -284,6 +284,8 @@ class ScriptWalk(CommandWalk):
         (`command rm`) passes functions by.
         """
         name = call.name.text
+        if name not in self.state.functions and name not in self.state.aliases:
+            return self.run_program(call, start, end, location)
         bodies = self.state.functions.get(name, (None,)) if call.name.known else (None,)
         if call.via != location.via or location.via[-1:] not in {(), ("eval",)}:
             bodies = add_bodies(bodies, (None,))

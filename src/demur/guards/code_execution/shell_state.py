@@ -94,10 +94,11 @@ class ShellState:
 
     def copy_state(self, *, share_files: bool = False) -> "ShellState":
         """Return a copy; a subshell shares the files."""
+        values = self.__dict__.copy()
+        for name in _TABLES if share_files else _ALL_TABLES:
+            values[name] = values[name].copy()
         copy = ShellState.__new__(ShellState)
-        copy.__dict__.update(self.__dict__)
-        for name in _TABLES if share_files else (*_TABLES, "files"):
-            setattr(copy, name, dict(getattr(self, name)))
+        copy.__dict__ = values
         return copy
 
     def enter_child(self, exported: frozenset[str], positional: Words) -> "ShellState":
@@ -236,6 +237,7 @@ class ShellState:
 
 
 _TABLES = ("variables", "references", "cases", "functions", "aliases", "descriptors")
+_ALL_TABLES = (*_TABLES, "files")
 
 
 def _pick(words: Words | None, index: int) -> Words | None:
