@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from enum import StrEnum
+from math import inf
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -59,6 +60,7 @@ class KeyCache(Generic[T]):
         self._keys: Mapping[str, T] = {}
         self._read_at: float | None = None
         self._tried_at: float | None = None
+        self._expired_at = -inf
         self._lock = Lock()
         self._reading: asyncio.Future[None] | None = None
         # A thread of its own, so that looking up a key never waits behind other work.
@@ -87,12 +89,14 @@ class KeyCache(Generic[T]):
         self._thread.shutdown(cancel_futures=True)
 
     def expire(self) -> None:
-        """Have the next caller read the keys again."""
-        self._read_at = None
+        """Have the next caller read the keys again; a reading under way no longer counts."""
+        self._expired_at = self._monotonic()
 
     def _is_current(self) -> bool:
         read_at = self._read_at
-        return read_at is not None and self._monotonic() < read_at + self._memory_s
+        if read_at is None or read_at < self._expired_at:
+            return False
+        return self._monotonic() < read_at + self._memory_s
 
     async def _refresh(self) -> None:
         asked_at = self._monotonic()

@@ -86,7 +86,8 @@ class Supervisor:
         ready, report = os.pipe()
         numbers = (listener.fileno(), alive, report)
         settings = msgspec.json.encode(self._settings).decode()
-        command = [sys.executable, "-m", "demur.service.worker", str(self._config), settings]
+        # `-P`: never import from the folder that the service was started in.
+        command = [sys.executable, "-P", "-m", "demur.service.worker", str(self._config), settings]
         try:
             # In a session of its own: the supervisor gets Ctrl-C, and passes it on once.
             worker = subprocess.Popen(  # noqa: S603 - our own module

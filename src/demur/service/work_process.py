@@ -77,10 +77,15 @@ class WorkProcess:
     def start(self) -> None:
         """Start the process, unless it runs. It loads on its own."""
         with self._lock:
-            if self._process is not None or self._ended:
+            runs = self._process is not None and self._process.poll() is None
+            if runs or self._ended:
                 return
+            if self._connection is not None:
+                self._connection.close()
             ours, theirs = _make_pipe()
-            command = [sys.executable, "-m", "demur.service.work_process", str(theirs.fileno())]
+            # `-P`: never import from the folder that the service was started in.
+            module = "demur.service.work_process"
+            command = [sys.executable, "-P", "-m", module, str(theirs.fileno())]
             try:
                 # In a session of its own, so that Ctrl-C does not reach it.
                 self._process = subprocess.Popen(  # noqa: S603 - our own module

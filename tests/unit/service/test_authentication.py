@@ -372,6 +372,31 @@ def test_a_key_created_during_a_cache_refresh_is_found() -> None:
     assert asyncio.run(ask()) == 7
 
 
+def test_a_reading_that_began_before_the_cache_expired_does_not_count() -> None:
+    shelf = Shelf(session=1)
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow() -> dict[str, int]:
+        page = dict(shelf())
+        began.set()
+        assert go_on.wait(10)
+        return page
+
+    keys = KeyCache(slow, memory_s=2.0, pause_s=0.0)
+
+    async def ask() -> int | None:
+        first = asyncio.create_task(keys.look_up("session"))
+        assert await asyncio.to_thread(began.wait, 10)
+        del shelf.page["session"]
+        keys.expire()
+        go_on.set()
+        assert await first == 1
+        assert keys.get_cached("session") is None
+        return await keys.look_up("session")
+
+    assert asyncio.run(ask()) is None
+
+
 def test_one_who_gives_up_does_not_stop_the_others() -> None:
     def slow() -> dict[str, int]:
         time.sleep(0.05)

@@ -105,6 +105,26 @@ def test_a_worker_that_does_not_end_is_ended(
     assert all(map(gone, supervisor.pids))
 
 
+def test_a_worker_imports_nothing_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_of(tmp_path)
+    (tmp_path / "msgspec.py").write_text("raise SystemExit", encoding="ascii")
+    monkeypatch.chdir(tmp_path)
+    settings = ServiceSettings(port=0, workers=1, drain_s=0.0)
+    supervisor = Supervisor(folder / "demur.toml", settings)
+
+    addresses: list[str] = []
+
+    def stop(address: str) -> None:
+        addresses.append(address)
+        supervisor.stop()
+
+    supervisor.run(stop)
+
+    assert len(addresses) == 1
+
+
 def test_there_is_one_worker_where_sockets_cannot_be_shared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,23 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.01)
 
 
+@contextmanager
+def killed_at_work(lane: WorkLane) -> Iterator[None]:
+    """Have the process die during the work that it gets next."""
+    pid = pid_of(lane)
+    os.kill(pid, signal.SIGSTOP)
+
+    def kill() -> None:
+        while not any(job._process for job in list(lane._jobs)):
+            time.sleep(0.01)
+        os.kill(pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    yield
+    killer.join(PATIENCE_S)
+
+
 @pytest.mark.parametrize("surface", AGENT_SURFACES)
 def test_a_process_finds_what_this_process_finds(
     lane: WorkLane, context: WorkContext, surface: Surface
@@ -195,9 +212,29 @@ def test_a_process_that_dies_fails_its_work_and_is_replaced(context: WorkContext
             return await lane.run("k", lane.run_guard, Surface.INPUT, event)
 
         assert asyncio.run(die()).failure is None
-        os.kill(pid_of(lane), signal.SIGKILL)
-        failed = asyncio.run(lane.run("k", lane.run_guard, Surface.INPUT, event))
+        with killed_at_work(lane):
+            failed = asyncio.run(lane.run("k", lane.run_guard, Surface.INPUT, event))
         assert failed.failure is not None
+
+
+def test_a_process_that_died_idle_is_replaced_before_it_gets_work(lane: WorkLane) -> None:
+    in_lane(lane, detect_raw, NO)
+    process = lane._processes[0]._process
+    assert process is not None
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+    assert in_lane(lane, detect_raw, NO)
+
+
+def test_a_process_imports_nothing_from_the_working_directory(
+    context: WorkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "msgspec.py").write_text("raise SystemExit", encoding="ascii")
+    monkeypatch.chdir(tmp_path)
+
+    with lane_of(context) as lane:
+        assert in_lane(lane, detect_raw, NO)
 
 
 def test_an_error_of_the_work_reaches_its_caller(lane: WorkLane) -> None:
@@ -291,9 +328,8 @@ def test_a_long_command_is_refused_like_a_short_one(served: Caller, padding: str
 def test_a_call_that_a_process_fails_is_refused(served: Caller) -> None:
     """INVARIANT: a guard whose process fails gives no verdict, so the call is refused."""
     served("POST", "/v1/detect", {"response": "no " * 4000})
-    os.kill(pid_of(served.service.lane), signal.SIGKILL)
-
-    answer = served("POST", "/v1/enforce/prompt", {"text": "hello " * 2000}).json()
+    with killed_at_work(served.service.lane):
+        answer = served("POST", "/v1/enforce/prompt", {"text": "hello " * 2000}).json()
 
     assert not answer["allowed"]
     assert answer["envelope"]["code"] == "GUARDRAIL_UNAVAILABLE"
