@@ -255,12 +255,17 @@ class Gate:
             records = [self._spool_unstored(draft, outage) for draft in drafts]
         elif self.store is not None:
             try:
-                stored = self.store.put_many(records, self._snapshots)
+                grants = {
+                    draft.record.decision_id: draft.grants
+                    for draft in drafts
+                    if draft.grants is not NO_GRANTS
+                }
+                stored = self.store.put_many(records, self._snapshots, grants)
             except StorageError as error:
                 records = [self._spool_unstored(draft, error) for draft in drafts]
             else:
                 self._outages.end()
-                records = list(map(self._resolve_duplicate, drafts, stored))
+                records = list(map(self._settle_stored, drafts, stored))
         return list(map(self._notify_sinks, records))
 
     def resolve(
@@ -474,9 +479,7 @@ class Gate:
         except StorageError as error:
             return self._spool_unstored(draft, error)
         self._outages.end()
-        if stored.used_up:
-            return self._persist(self._draft_again(draft))
-        return self._resolve_duplicate(draft, stored)
+        return self._settle_stored(draft, stored)
 
     async def _apersist(self, draft: _DraftDecision) -> DecisionRecord:
         if self.store is None:
@@ -494,11 +497,14 @@ class Gate:
             return stored.record
         return await self._apersist(self._draft_conflict(draft, stored))
 
-    def _resolve_duplicate(self, draft: _DraftDecision, stored: StoredRecord) -> DecisionRecord:
+    def _settle_stored(self, draft: _DraftDecision, stored: StoredRecord) -> DecisionRecord:
         """Return the stored record, which for a repeated request id is the first decision.
 
-        If the first decision was on another request, persist and return a conflict.
+        If the first decision was on another request, persist and return a conflict. If a grant was
+        used up meanwhile, decide again without it.
         """
+        if stored.used_up:
+            return self._persist(self._draft_again(draft))
         if self._is_same_request(stored, draft.prepared):
             return stored.record
         return self._persist(self._draft_conflict(draft, stored))

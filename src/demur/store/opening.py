@@ -1,7 +1,7 @@
 """Open a store by its URL, at once or at its first use, or one for dry runs."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,7 @@ from demur.errors import InputError, MissingExtraError
 from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError, UnavailableError
 from demur.store.grant_tables import NO_GRANTS, RecordGrants
+from demur.store.linking import UNGRANTED
 from demur.store.rows import Snapshot
 from demur.store.sql import Backend
 from demur.store.sqlite import Durability, SqliteBackend
@@ -143,7 +144,11 @@ class DryRunStore(Store):
         return StoredRecord(record) if first is None else StoredRecord(first, duplicate=True)
 
     def put_many(
-        self, records: Sequence[DecisionRecord], snapshots: Sequence[Snapshot] = ()
+        self,
+        records: Sequence[DecisionRecord],
+        snapshots: Sequence[Snapshot] = (),
+        grants: Mapping[str, RecordGrants] = UNGRANTED,
     ) -> list[StoredRecord]:
         """Return what storing the records would have returned."""
+        del grants
         return [self.put(record, snapshots) for record in records]

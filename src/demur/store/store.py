@@ -109,15 +109,21 @@ class Store:
         return self._build_stored(record, place)
 
     def put_many(
-        self, records: Sequence[DecisionRecord], snapshots: Sequence[Snapshot] = ()
+        self,
+        records: Sequence[DecisionRecord],
+        snapshots: Sequence[Snapshot] = (),
+        grants: Mapping[str, RecordGrants] = UNGRANTED,
     ) -> list[StoredRecord]:
         """Store records in one transaction: all of them or none.
+
+        `grants` come with some of the records, by decision id. A record whose grants are used up is
+        left out.
 
         Raises:
             StorageError: None is stored, or this could not be confirmed in time.
         """
         self._queue_snapshots(snapshots)
-        places = self._committer.run(_PendingRows(tuple(map(record_to_row, records))))
+        places = self._committer.run(_PendingRows(tuple(map(record_to_row, records)), grants))
         return [self._build_stored(record, at) for record, at in zip(records, places, strict=True)]
 
     async def aput(

@@ -203,6 +203,18 @@ def test_a_resolution_takes_a_use(gate: Gate) -> None:
     assert reason(again) == "used_up"
 
 
+def test_decisions_of_one_batch_share_the_uses_of_an_inherited_grant(gate: Gate) -> None:
+    # It still refuses, so it takes no use, and its attempts inherit the grant.
+    blocked = refund(900, evidence={"ticket_id": "T-1", "chargeback_risk": 0.95})
+    first = gate.decide(blocked, grants=[grant(SCOPE, uses=1)])
+    attempts = gate.decide_many([{**LARGE, "continues": first.decision_id}] * 2)
+
+    assert [record.verdict for record in attempts] == ["ALLOW", "ESCALATE"]
+    assert reason(attempts[1]) == "used_up"
+    digest = grant(SCOPE, uses=1).compute_digest()
+    assert stored(gate).count_uses([digest]) == {digest: 1}
+
+
 def test_a_gate_that_cannot_count_ignores_a_grant_with_uses() -> None:
     with gate_over(None) as gate:
         record = gate.decide(LARGE, grants=[grant(SCOPE, uses=1)])
