@@ -126,8 +126,14 @@ def read_event(row: EventRow) -> ChainEvent:
 
 def erased_decisions(event: ChainEvent) -> Sequence[str]:
     """Return the ids of the decisions that an event erased."""
-    ids = event.what.get("decisions", ()) if event.kind == ERASE else ()
+    ids = _read_list(event, "decisions") if event.kind == ERASE else ()
     return tuple(one for one in ids if isinstance(one, str))
+
+
+def _read_list(event: ChainEvent, name: str) -> Sequence[Any]:
+    """Return a list in an event; anybody who can write to the store can append another shape."""
+    found = event.what.get(name)
+    return found if isinstance(found, list | tuple) else ()
 
 
 def retired_head(event: ChainEvent) -> ChainHead | None:
@@ -140,7 +146,7 @@ def retired_head(event: ChainEvent) -> ChainHead | None:
 
 def kept_events(event: ChainEvent) -> Mapping[int, str]:
     """Return the hashes of the events that stand among the places that an event retired."""
-    listed = event.what.get("events", ()) if event.kind == RETIRE else ()
+    listed = _read_list(event, "events") if event.kind == RETIRE else ()
     pairs = ((one.get("seq"), one.get("hash")) for one in listed if isinstance(one, Mapping))
     return {seq: str(own_hash) for seq, own_hash in pairs if isinstance(seq, int)}
 

@@ -47,15 +47,20 @@ def store_batch(
         StorageError: Nothing of the batch is stored.
     """
     with backend.transaction() as write:
+        # Lock heads before records, as erasing does: the other way round, both could wait.
+        heads = write.lock_heads({row.tenant for row in rows}) if rows else {}
         if unconfirmed:
             write.mark_unconfirmed(unconfirmed)
-        return _link_rows(write, rows, grants) if rows else []
+        return _link_rows(write, rows, heads, grants) if rows else []
 
 
 def _link_rows(
-    write: Transaction, rows: Sequence[UnlinkedRow], grants: Mapping[str, RecordGrants]
+    write: Transaction,
+    rows: Sequence[UnlinkedRow],
+    locked: Mapping[str, ChainHead],
+    grants: Mapping[str, RecordGrants],
 ) -> list[ChainPlace]:
-    heads = dict(write.lock_heads({row.tenant for row in rows}))
+    heads = dict(locked)
     uses = _GrantUses(write, grants) if grants else None
     keys = {(row.tenant, row.request_id) for row in rows if row.request_id is not None}
     known = dict(write.find_existing(keys)) if keys else {}

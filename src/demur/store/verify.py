@@ -189,7 +189,8 @@ class _Journal:
         for seq, event in self.events.items():
             if event.kind in {RETIRE, ERASE}:
                 head, what = retired_head(event), event.what
-                records = what.get("records") if head else len(erased_decisions(event))
+                count = what.get("records") if head else len(erased_decisions(event))
+                records = count if isinstance(count, int) else None
                 last, adopted = (head.seq if head else None), bool(what.get("adopted"))
                 about = (event.created_at, event.by, event.reason, records, last, adopted)
                 yield LetGo(event.kind, seq, *about)

@@ -791,3 +791,24 @@ def test_a_malformed_record_is_reported_by_its_id(raw: bytes) -> None:
         row_to_record(RecordRow("01J", "acme", raw, None, 1, "", ""))
 
     assert caught.value.where == "01J"
+
+
+def test_heads_are_locked_before_records_are_marked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Erasing locks a head and then its records; the other way round, both could wait for ever."""
+    kind, calls = type(store.backend.transaction()), []
+    for name in ("lock_heads", "mark_unconfirmed"):
+        method = getattr(kind, name)
+
+        def call(*values: Any, name: str = name, method: Any = method) -> Any:
+            calls.append(name)
+            return method(*values)
+
+        monkeypatch.setattr(kind, name, call)
+    store.put(make_record(1))
+    store._unconfirmed.append(decision_id(1))
+    store.put(make_record(2))
+
+    assert calls == ["lock_heads", "lock_heads", "mark_unconfirmed"]
+    assert unconfirmed(store) == [decision_id(1)]

@@ -356,6 +356,26 @@ def test_any_change_of_an_event_is_found(
     assert problem in found(filled).problem
 
 
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("erase", {"decisions": 7}),
+        ("erase", {"decisions": {"a": [1]}}),
+        ("retire", {"events": 7, "records": "many"}),
+        ("retire", {"last": "3", "hash": DIGEST, "events": [[1], {"seq": [1]}]}),
+    ],
+)
+def test_an_event_of_another_shape_lets_nothing_go(
+    filled: Store, kind: str, what: dict[str, Any]
+) -> None:
+    filled.backend.append_event("acme", kind, what, by="mallory", reason="test")
+    checked = verify_chain(filled.backend, "acme")
+
+    assert (checked.breaks, checked.records, checked.events) == ((), LENGTH, 1)
+    [let_go] = checked.chains[0].let_go
+    assert (let_go.by, let_go.records, let_go.last) == ("mallory", 0, None)
+
+
 @pytest.mark.parametrize("change", ["seq = 'x'", "seq = 9", "tenant = 'other'"])
 def test_an_event_that_is_moved_is_missed(filled: Store, tamper: Tamper, change: str) -> None:
     filled.retire_records("acme", moment(4), by="cron", reason="a year is over")
