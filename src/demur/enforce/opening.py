@@ -76,8 +76,9 @@ def resolve_links(path: str, folder: str = "") -> str | None:
     for form in path_spellings(path):
         whole = home + form[len(HOME) :] if form.startswith(HOME) else form
         try:
-            stated = os.path.normpath(Path(folder, whole))
-            real = os.path.realpath(stated)
+            # The system follows a link before a `..` behind it, so that `..` stays until then.
+            joined = Path(folder, whole)
+            stated, real = os.path.normpath(joined), os.path.realpath(joined)
         except (OSError, ValueError, RuntimeError):
             continue
         if real != stated:

@@ -5,6 +5,7 @@ the tool's name: a text under `cmd` is a command, one under `file_path` is a pat
 begins like a path is one under any name. A tool of unknown kind may read and write.
 """
 
+import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -277,8 +278,13 @@ def find_file_accesses(
     for number, access in enumerate(_accesses_in(arguments, words)):
         if number >= _MAX_FILES:
             raise InputError(f"the call names more than {_MAX_FILES} files", where="arguments")
-        resolved = None if resolve is None else resolve(access.path)
-        yield access if resolved is None else replace(access, resolved=resolved)
+        forms = [access.path]
+        # Some tools leave out `x/..` before the system follows links, others do not.
+        forms += [posixpath.normpath(access.path)] if ".." in access.path else []
+        targets = {} if resolve is None else dict.fromkeys(filter(None, map(resolve, forms)))
+        yield from (replace(access, resolved=target) for target in targets)
+        if not targets:
+            yield access
 
 
 def _accesses_in(arguments: Mapping[str, Any], words: frozenset[str]) -> Iterator[FileAccess]:

@@ -1,5 +1,6 @@
 """What a tool call would run, read and write, found by names and shapes of its arguments."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -441,6 +442,21 @@ def test_an_argument_does_not_make_a_writing_tool_a_reading_one(
 )
 def test_a_path_is_judged_in_every_form_that_a_tool_may_resolve(path: str) -> None:
     assert refused_rules("read_file", {"path": path})
+
+
+def test_a_link_before_two_dots_is_followed_as_the_system_and_as_tools_do(tmp_path: Path) -> None:
+    project, keys = tmp_path / "project", tmp_path / "keys"
+    for folder in (project, keys / "inner"):
+        folder.mkdir(parents=True)
+    (project / "inner").symlink_to(keys / "inner")
+    (project / "keys").symlink_to(keys)
+    resolve = partial(resolve_links, folder=str(project))
+
+    [above] = find_file_accesses("read", {"path": "inner/../a"}, resolve)
+    both = list(find_file_accesses("read", {"path": "inner/../keys/a"}, resolve))
+
+    assert above.resolved == str(keys / "a")
+    assert [one.resolved for one in both] == [str(keys / "keys" / "a"), str(keys / "a")]
 
 
 def test_the_files_of_a_call_are_one_event() -> None:

@@ -158,9 +158,12 @@ class HookRuntime:
     def judge(self, hook: Hook, project: str) -> dict[str, Any]:
         """Return the output of a hook; its agent may work in the folder `project`.
 
-        Without one, that is the folder in which the agent works now.
+        Without one, that is the folder in which the agent works now, unless that is a whole home
+        or disk: an agent goes there by itself.
         """
-        enforcer = self._enforcer_for(project or hook.get_text("cwd") or "")
+        folder = Path(hook.get_text("cwd") or "")
+        is_project = folder.parent != folder and folder != Path.home()
+        enforcer = self._enforcer_for(project or (str(folder) if is_project else ""))
         style = self._config.style
         return drive(judge_steps(hook, enforcer, style, pins=self._pins))
 

@@ -292,6 +292,20 @@ def test_one_gate_serves_many_projects(tmp_path: Path) -> None:
         assert standing.judge(hook, "/srv/a") == {}
 
 
+@pytest.mark.parametrize(
+    ("folder", "is_project"), [("/srv/a", True), ("/", False), (str(Path.home()), False)]
+)
+def test_a_whole_disk_or_home_is_no_project(
+    tmp_path: Path, folder: str, *, is_project: bool
+) -> None:
+    target = f"{folder.rstrip('/')}/data"
+    hook = Hook(
+        "PreToolUse", {**CALL, "cwd": folder, "tool_input": {"command": f"rm -rf {target}"}}
+    )
+    with HookRuntime(HookConfig(tmp_path / "state")) as standing:
+        assert (standing.judge(hook, "") == {}) == is_project
+
+
 def test_one_surface_is_guarded_by_its_own_guards_alone(tmp_path: Path) -> None:
     members = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": "fine"}
     with HookRuntime(HookConfig(tmp_path / "state"), (Surface.TOOL_RESULT,)) as standing:
