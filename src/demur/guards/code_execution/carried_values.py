@@ -5,15 +5,15 @@ a command. `rules/carriers.json` says where each program takes one from, and how
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from demur.guards.code_execution.call import Arg, CommandHit, ProgramCall
+from demur.guards.code_execution.call import Arg, CommandHit, ProgramCall, Value
 from demur.guards.code_execution.context import CommandContext
-from demur.guards.code_execution.paths import PathKind, classify_path
+from demur.guards.code_execution.paths import PathKind, canonical_path, classify_path
 from demur.guards.code_execution.rules import read_table
 from demur.guards.static.source_text import word_set
 
@@ -45,9 +45,9 @@ def carrier_rows(section: str) -> dict[str, list[dict[str, Any]]]:
 class _Carriers(NamedTuple):
     """The rows of one program."""
 
-    options: list[tuple[str, frozenset[str], str]] = []
-    settings: list[dict[str, Any]] = []
-    texts: list[dict[str, Any]] = []
+    options: tuple[tuple[str, frozenset[str], str], ...] = ()
+    settings: tuple[dict[str, Any], ...] = ()
+    texts: tuple[dict[str, Any], ...] = ()
     sets_variables: bool = False
 
 
@@ -59,41 +59,60 @@ def _carriers() -> dict[str, _Carriers]:
     setting = {name for name, row in prefixes.items() if row.get("assignments")} | _DECLARING
     return {
         name: _Carriers(
-            [
+            tuple(
                 (option, word_set(row.get("within", "")), row.get("runs", "shell"))
                 for row in options.get(name, ())
                 for option in row["options"].split()
-            ],
-            settings.get(name, []),
-            texts.get(name, []),
+            ),
+            tuple(settings.get(name, ())),
+            tuple(texts.get(name, ())),
             name in setting,
         )
         for name in {*options, *settings, *texts, *setting}
     }
 
 
-def find_carried(call: ProgramCall) -> Iterator[CarriedValue]:
-    """Yield the values of options, settings, variables and texts that `call` would run."""
+def find_carried(
+    call: ProgramCall, files: Mapping[str, Value] | None = None
+) -> Iterator[CarriedValue]:
+    """Yield the values of options, settings, variables and texts that `call` would run.
+
+    Texts may also be in written `files` that it names.
+    """
+    carriers = _carriers().get(call.verb, _NO_CARRIERS)
+    if call.args and (carriers.options or carriers.settings):
+        yield from _carried_options(call, carriers)
+    for row in carriers.texts:
+        stdin = call.name._replace(text=call.stdin.text, offset=None)
+        for arg in (*call.args, stdin, *(_written_texts(call, files) if files else ())):
+            yield from _matched_texts(arg, row["pattern"], call.verb)
+    if call.environment or carriers.sets_variables:
+        yield from _carried_variables(call, carriers)
+    if call.verb == "run-parts" and call.args:
+        yield CarriedValue("program", call.args[-1:], call.verb)
+
+
+def _carried_options(call: ProgramCall, carriers: _Carriers) -> Iterator[CarriedValue]:
     verb, args = call.verb, call.args
-    carriers = _carriers().get(verb, _NO_CARRIERS)
-    words = {arg.text for arg in args} if carriers is not _NO_CARRIERS else ()
+    words = {arg.text for arg in args}
     has_options = any(word[:1] == "-" for word in words)
-    for option, within, runs in carriers.options if words else ():
+    for option, within, runs in carriers.options:
         if (has_options or option[0] != "-") and not (within and within.isdisjoint(words)):
             for value in find_option_values(args, option, with_rest=runs == "words"):
                 yield CarriedValue(runs, value, f"{verb} {option}")
-    for row in carriers.settings if words else ():
+    for row in carriers.settings:
         if has_options or not row["option"].startswith("-") or not _SETTING.isdisjoint(words):
             for setting in _setting_values(args, row):
                 via = f"{verb} {row['option']}".strip()
                 yield CarriedValue(row.get("runs", "shell"), (setting,), via)
-    for row in carriers.texts:
-        for arg in (*args, call.name._replace(text=call.stdin.text, offset=None)):
-            yield from _matched_texts(arg, row["pattern"], verb)
-    if call.environment or carriers.sets_variables:
-        yield from _carried_variables(call, carriers)
-    if verb == "run-parts" and args:
-        yield CarriedValue("program", args[-1:], verb)
+
+
+def _written_texts(call: ProgramCall, files: Mapping[str, Value]) -> Iterator[Arg]:
+    """Yield the contents of written files that arguments name: `f`, `-ff` and `--file=f`."""
+    for arg in call.args:
+        for text in (arg.text, arg.text[2:], arg.text.partition("=")[2]):
+            if text and (value := files.get(canonical_path(text, call.cwd))):
+                yield arg._replace(text=value.text, known=value.known, offset=None)
 
 
 _NO_CARRIERS = _Carriers()
@@ -106,10 +125,16 @@ def _carried_variables(call: ProgramCall, carriers: _Carriers) -> Iterator[Carri
         if "[$(" in value.text or "[`" in value.text:
             # Arithmetic evaluates the subscript in the value of a variable.
             yield CarriedValue("subscript", (value,), name)
+        if body := _EXPORTED_FUNCTION.match(value.text):
+            plain = value._replace(text=value.text[body.end() :], offset=None)
+            yield CarriedValue("shell", (plain,), name)
         for pattern, rows in carrier_rows("variables").items() if name.isupper() else ():
             if name == pattern or ("*" in pattern and fnmatchcase(name, pattern)):
                 plain = value._replace(text=value.text.lstrip("!|"), offset=None)
                 yield from (CarriedValue(row.get("runs", "shell"), (plain,), name) for row in rows)
+
+
+_EXPORTED_FUNCTION = re.compile(r"\s*\(\s*\)\s*(?=\{)")
 
 
 def find_option_values(
@@ -168,7 +193,7 @@ def _assigned_variables(call: ProgramCall, carriers: _Carriers) -> Iterator[tupl
         yield name, Arg(value.text, call.name.start, call.name.end, value.known, value.taints)
     for arg in call.args if carriers.sets_variables else ():
         name, equals, text = arg.text.partition("=")
-        if equals and name.isidentifier():
+        if equals and (name.isidentifier() or name.startswith("BASH_FUNC_")):
             yield name, arg._replace(text=text, offset=None)
 
 
@@ -176,13 +201,23 @@ def _matched_texts(arg: Arg, pattern: str, via: str) -> Iterator[CarriedValue]:
     for match in compile_lines(pattern).finditer(arg.text[:_MAX_TEXT_LENGTH]):
         for group, text in match.groupdict().items():
             if text:
-                plain = text.strip().strip("\"'").replace("\\/", "/")
+                plain = _strip_quotes(text.strip()).replace("\\/", "/")
                 if via in _TCL:
                     plain = plain.replace("{", "'").replace("}", "'")
                 kind = group.rstrip("0123456789")
                 yield CarriedValue(kind, (arg._replace(text=plain, offset=None),), via)
 
 
+def _strip_quotes(text: str) -> str:
+    """Return a text without the quotes around it, and without one that has no partner."""
+    while text and (quote := text[0] if text[0] in _QUOTES else text[-1]) in _QUOTES:
+        if text[0] != text[-1] and text.count(quote) % 2 == 0:
+            break
+        text = text.strip(quote)
+    return text
+
+
+_QUOTES = frozenset("\"'")
 _MAX_TEXT_LENGTH = 20_000
 _TCL = frozenset({"tclsh", "wish", "expect"})
 

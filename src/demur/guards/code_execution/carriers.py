@@ -7,17 +7,21 @@ no row, words behind it that read like a dangerous command are a guess, so a per
 """
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
 from demur.guards.code_execution.call import (
+    EMPTY,
     Arg,
     ProgramCall,
     Value,
     asks_person,
     find_targets,
+    join_values,
     parse_options,
     program_name,
 )
@@ -65,6 +69,9 @@ def unwrap_command(
     found = False
     if files and (name := _argument_file(call)):
         call = call._replace(stdin=files.get(canonical_path(name.text, call.cwd), call.stdin))
+    if files and call.verb in _LINE_RUNNERS:
+        written = (files.get(canonical_path(arg.text, call.cwd), EMPTY) for arg in call.args)
+        call = call._replace(stdin=join_values([call.stdin, *written]))
     for inner in chain(_carried_commands(call, files or {}), _behind_options(call)):
         found = True
         yield inner
@@ -134,7 +141,7 @@ def _prefixes() -> dict[str, _CommandPrefix]:
 
 
 def _carried_commands(call: ProgramCall, files: Mapping[str, Value]) -> Iterator[InnerCommand]:
-    for carried in find_carried(call):
+    for carried in find_carried(call, files):
         runs, args, via = carried
         if not args:
             continue
@@ -165,7 +172,8 @@ def _started_files(
         return
     yield InnerCommand(tuple(value._replace(text=text, offset=None) for text in texts), via)
     folder = f"{canonical_path(value.text, call.cwd)}/"
-    for path in (path for path in files if path.startswith(folder)):
+    # A tuple: the command that is judged may write another file.
+    for path in tuple(path for path in files if path.startswith(folder)):
         yield InnerCommand((value._replace(text=path, offset=None),), via)
 
 
@@ -257,8 +265,13 @@ def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     if hole is None and options.has_any("-i", "--replace"):
         hole = call.name._replace(text="{}")
     if hole is None:
-        lines = "\n" if options.has_any("-d", "--delimiter", "-L", "-0", "--null") else None
-        yield InnerCommand((*rest, *_input_items(call, lines)), "xargs")
+        lines = "\n" if options.has_any("-d", "--delimiter", "-0", "--null") else None
+        inputs = [call]
+        if options.has_any("-L", "-l", "--max-lines"):
+            texts = call.stdin.text.splitlines()[:20] or [""]
+            inputs = [call._replace(stdin=call.stdin._replace(text=text)) for text in texts]
+        for each in inputs:
+            yield InnerCommand((*rest, *_input_items(each, lines)), "xargs")
         return
     for item in _input_items(call, "\n"):
         yield InnerCommand(tuple(_fill_hole(arg, hole.text, item) for arg in rest), "xargs")
@@ -267,10 +280,16 @@ def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
 def _input_items(call: ProgramCall, separator: str | None = None) -> tuple[Arg, ...]:
     """Return the items that a program reads from its input; without any known one, `$input`."""
     texts = re.split(r"[\0\n]" if separator else r"[\s\0]+", call.stdin.text)[:20]
+    if separator is None and not _QUOTING.isdisjoint(call.stdin.text):
+        with suppress(ValueError):  # `xargs` itself refuses a quote without a partner
+            texts = shlex.split(call.stdin.text)[:20]
     texts = [text for text in texts if text] or ["$input"]
     known = call.stdin.known and texts != ["$input"]
     blank = call.name._replace(known=known, taints=call.stdin.taints, offset=None)
     return tuple(blank._replace(text=text) for text in texts)
+
+
+_QUOTING = frozenset("\"'\\")
 
 
 def _fill_hole(arg: Arg, hole: str, item: Arg) -> Arg:
@@ -383,14 +402,21 @@ def _operand_commands(call: ProgramCall) -> Iterator[InnerCommand]:
 
 
 _MAX_SCRIPT = 200
+_LINE_RUNNERS = word_set("sed gsed")
+_SED_OPTION = re.compile(r"^(?:--expression=|-[nEruszl]*e(?=.))")
+_RUNS_CHANGED = re.compile(r"[;{}\n]\s*(?:\d+|\$|/[^/\n]*/)?\s*e\s*(?:$|[;}\n])")
 _RUNS_INPUT = re.compile(r"(?:\d+|\$)?e|(?:.*[;\s])?s([/|,#@!]).*\1.*\1[gpiI0-9mM]*e[gpiI0-9mM]*")
 
 
 def _sed_commands(call: ProgramCall) -> Iterator[InnerCommand]:
-    """`sed e`: each line of the input is run."""
-    if any(_RUNS_INPUT.fullmatch(text) for text in call.texts if len(text) < _MAX_SCRIPT):
+    """`sed e`: each line of the input is run, as the commands before it leave it."""
+    texts = [_SED_OPTION.sub("", text) for text in call.texts if len(text) < _MAX_SCRIPT]
+    if any(_RUNS_INPUT.fullmatch(text) for text in texts):
         for item in _input_items(call, "\n"):
             yield InnerCommand((item,), call.verb, script=True)
+    elif any(_RUNS_CHANGED.search(text) for text in texts):
+        changed = call.name._replace(text="", known=False, offset=None)
+        yield InnerCommand((changed,), call.verb, script=True)
 
 
 _AWK_RUNS = re.compile(r"\bsystem\s*\(\s*[^\"\s)]|\|\s*getline|\|&?\s*(?:\"(?:ba|da|z)?sh\b|[a-z])")

@@ -27,19 +27,19 @@ from demur.guards.static.source_text import split_names, word_set
 def predict_output(call: ProgramCall, state: ShellState) -> Value:
     """Return the output of `call`; by default unknown, with the origins of its input."""
     predict = _OUTPUT_FUNCTIONS.get(call.verb)
-    return predict(call, state) if predict else _unknown_output(call)
+    return predict(call, state) if predict else _unknown_output(call, state)
 
 
-def _unknown_output(call: ProgramCall) -> Value:
+def _unknown_output(call: ProgramCall, state: ShellState) -> Value:
     """Return the output of an unknown program, which keeps the origins of its input.
 
-    Without an input, and without a text among its arguments, no text of the script is in it.
+    Without an input, a text or a written file, no text of the script is in it.
     """
     taints = call.stdin.taints - {Taint.EXTERNAL}
     carries = call.verb in _INTERPRETERS or any(
         not arg.known or " " in arg.text for arg in call.args
     )
-    if call.stdin == EMPTY and not carries:
+    if call.stdin == EMPTY and not carries and not names_written(call, state):
         taints |= {Taint.EXTERNAL}
     return Value("", known=False, taints=taints)
 
@@ -129,7 +129,9 @@ def _openssl_output(call: ProgramCall, state: ShellState) -> Value:
     if call.has_arg("-d"):
         decoder = decode_base64 if call.has_arg("base64", "-base64", "-a") else None
         return decode_value(call.stdin, decoder)
-    return _download_output(call, state) if call.has_arg("s_client") else _unknown_output(call)
+    return (
+        _download_output(call, state) if call.has_arg("s_client") else _unknown_output(call, state)
+    )
 
 
 def _shell_output(call: ProgramCall, _: ShellState) -> Value:
@@ -139,9 +141,9 @@ def _shell_output(call: ProgramCall, _: ShellState) -> Value:
     return Value("", known=False, taints=taints)
 
 
-def _xxd_output(call: ProgramCall, _: ShellState) -> Value:
+def _xxd_output(call: ProgramCall, state: ShellState) -> Value:
     decodes = call.has_arg("-r", "-rp", "-r-p")
-    return decode_value(call.stdin, decode_hex) if decodes else _unknown_output(call)
+    return decode_value(call.stdin, decode_hex) if decodes else _unknown_output(call, state)
 
 
 def _rev_output(call: ProgramCall, _: ShellState) -> Value:
@@ -149,14 +151,14 @@ def _rev_output(call: ProgramCall, _: ShellState) -> Value:
     return call.stdin._replace(text=turned, taints=call.stdin.taints | {Taint.DECODED})
 
 
-def _tr_output(call: ProgramCall, _: ShellState) -> Value:
+def _tr_output(call: ProgramCall, state: ShellState) -> Value:
     """Return the output of `tr`: characters swapped, as in rot13."""
     operands = [arg.text for arg in parse_options(call.args).operands]
     if len(operands) != 2 or not call.stdin.known:
-        return _unknown_output(call)
+        return _unknown_output(call, state)
     old, new = (_expand_ranges(text) for text in operands)
     if not old or not new:
-        return _unknown_output(call)
+        return _unknown_output(call, state)
     table = {ord(a): b for a, b in zip(old, new.ljust(len(old), new[-1]), strict=False)}
     changed = call.stdin.text.translate(table)
     # A long table is a cipher; a short one only normalises.
@@ -258,7 +260,7 @@ _OUTPUT_FUNCTIONS: dict[str, OutputFunction] = {
         ),
     ),
     "command": lambda call, state: (
-        _which_output(call, state) if call.has_arg("-v") else _unknown_output(call)
+        _which_output(call, state) if call.has_arg("-v") else _unknown_output(call, state)
     ),
     **dict.fromkeys(sorted(SHELLS), _shell_output),
     **dict.fromkeys(("dirname", "basename"), _path_output),
@@ -282,10 +284,12 @@ def written_files(
 ) -> Iterator[tuple[str, Value, bool]]:
     """Yield each file that `call` writes: its path, its content, and whether it appends."""
     for write in call.writes:
-        yield write.target.text, result, write.append
-    if _edits_files(call):
-        known = (arg.text for arg in call.args if state.resolve_path(arg.text) in state.files)
-        yield from ((path, UNKNOWN, False) for path in known)
+        path, content = write.target.text, result
+        if call.verb == "exec" and not call.args:
+            # It opens the file; commands after it write there, to a process at once.
+            content = UNKNOWN if path.startswith("/dev/fd/") else EMPTY
+        yield path, content, write.append
+    yield from ((path, UNKNOWN, False) for path in _unknown_files(call, state))
     if call.verb not in _FILE_WRITERS:
         return
     content = result
@@ -305,6 +309,44 @@ def written_files(
             yield effect.target.text, content, effect.append and call.verb == "tee"
     if call.verb in _FETCHERS:
         yield from ((name, result, False) for name in _names_from_urls(call))
+
+
+def _unknown_files(call: ProgramCall, state: ShellState) -> Iterator[str]:
+    """Yield files whose content is not known after `call`: pipes, archives, edited files."""
+    if call.verb in _PIPE_MAKERS:
+        # A program may read a named pipe before the text is written that it gets.
+        yield from (arg.text for arg in parse_options(call.args).operands)
+    elif call.verb in _PACKERS:
+        yield from _packed_files(call, state)
+    elif _edits_files(call):
+        yield from (arg.text for arg in call.args if state.resolve_path(arg.text) in state.files)
+
+
+_PIPE_MAKERS = frozenset({"mkfifo", "mknod"})
+_PACKERS = word_set("tar bsdtar gtar zip 7z 7za ar cpio gzip bzip2 xz zstd gunzip bunzip2 unxz")
+_PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)$")
+
+
+def _packed_files(call: ProgramCall, state: ShellState) -> Iterator[str]:
+    """Yield files that a packer makes of written ones: an archive, or what was in one."""
+    operands = [arg.text for arg in call.args if not arg.text.startswith("-")]
+    if names_written(call, state):
+        new = (text for text in operands if state.resolve_path(text) not in state.files)
+        unpacked = (_PACKED.sub("", text) for text in operands if _PACKED.search(text))
+        yield from (
+            *new,
+            *(text for text in unpacked if state.resolve_path(text) not in state.files),
+        )
+
+
+def names_written(call: ProgramCall, state: ShellState) -> bool:
+    """Whether an argument names a file that the script wrote."""
+    return bool(state.files) and any(
+        state.resolve_path(text) in state.files
+        for arg in call.args
+        for text in (arg.text, arg.text.partition("=")[2], arg.text.rpartition(":")[2])
+        if text
+    )
 
 
 # Programs that change the files that they are given, and the option by which some of them do.

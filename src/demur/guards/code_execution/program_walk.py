@@ -58,7 +58,7 @@ from demur.guards.code_execution.powershell import read_powershell
 from demur.guards.code_execution.python_code import read_python
 from demur.guards.code_execution.rules import COMMAND_RULES
 from demur.guards.code_execution.shell_builtins import SILENT
-from demur.guards.code_execution.shell_state import ShellState
+from demur.guards.code_execution.shell_state import Readings, ShellState
 from demur.guards.static.source_text import word_set
 from demur.model.finding import Action
 
@@ -71,6 +71,7 @@ _GLOB = frozenset("*?[")
 _MAX_PROGRAMS = 100
 # Programs whose scripts or options write files that no redirection names.
 _WRITERS = word_set("sed gsed ed ex vi vim sort openssl xxd patch csplit")
+_SETTERS = word_set("env sudo doas")
 _FOLDER_OPTIONS = {"env": ("-C", "--chdir"), "sudo": ("-D", "--chdir")}
 _SHEBANG = re.compile(r"#![ \t]*(\S+)[ \t]*([^\n]*)")
 # A variable of the environment, by its name; the script does not set it.
@@ -188,18 +189,35 @@ class ProgramWalk(ABC):
                 span = _pipeline_span(start, end, location) if flows else (start, end)
                 self.report(hit, *span, call.verb, location)
             self._judge_code(call, start, end, location)
-            folders = self.state.folders
-            if folder := _folder_option(call):
-                self.state.folders = (self.state.resolve_path(folder.text),)
-            for inner in unwrap_command(call, self.state.files):
-                self._judge_inner(inner, call, end, location)
-            self.state.folders = folders if folder else self.state.folders
+            self._judge_carried(call, end, location)
         result = EMPTY if call.verb in SILENT else predict_output(call, self.state)
         if taints:
             result = result._replace(taints=result.taints | taints)
         for path, value, append in written_files(call, result, self.state):
             self.state.write_file(path, value, append=append)
         return result
+
+    def _judge_carried(self, call: ProgramCall, end: int, location: Location) -> None:
+        """Judge the commands inside a call, in the folder and environment that it sets."""
+        folders = self.state.folders
+        if folder := _folder_option(call):
+            self.state.folders = (self.state.resolve_path(folder.text),)
+        before = self._set_environment(call)
+        for inner in unwrap_command(call, self.state.files):
+            self._judge_inner(inner, call, end, location)
+        for name, old in before.items():
+            self.state.variables[name] = old
+        self.state.folders = folders if folder else self.state.folders
+
+    def _set_environment(self, call: ProgramCall) -> dict[str, Readings]:
+        """Set the variables of `env NAME=VALUE ...`; return their readings before."""
+        before: dict[str, Readings] = {}
+        for arg in call.args if call.verb in _SETTERS else ():
+            name, equals, text = arg.text.partition("=")
+            if equals and name.isidentifier():
+                before.setdefault(name, self.state.read_variable(name))
+                self.state.assign(name, arg.value._replace(text=text))
+        return before
 
     def _is_allowed(self, call: ProgramCall, start: int, end: int, location: Location) -> bool:
         """Whether the settings allow this command by name; report it if they deny it."""
@@ -296,7 +314,7 @@ class ProgramWalk(ABC):
             return []
         if "/" in call.name.text and self._may_be_written(call.name.text):
             return [CodeToRun(CodeLanguage.SHELL, file=call.name)]
-        names = self._written_paths(call.name.text)
+        names = self._written_paths(call.name.text, is_path="/" in call.name.text)
         if not names and "/" not in call.name.text:
             tail = f"/{call.name.text}"
             names = [path for path in self.state.files if path.endswith(tail)]
@@ -330,11 +348,15 @@ class ProgramWalk(ABC):
             text = call.name._replace(text="\n".join(lines), known=content.known, offset=None)
             yield CodeToRun(CodeLanguage.SHELL, text)
 
-    def _written_paths(self, text: str) -> list[str]:
+    def _written_paths(self, text: str, *, is_path: bool = True) -> list[str]:
         """Return the written files that a word names; a pattern may name several."""
         path = self.state.resolve_path(text)
-        if path in self.state.files or not _GLOB & set(text):
-            return [path] if path in self.state.files else []
+        if path in self.state.files:
+            return [path]
+        if not _GLOB & set(text):
+            # A folder may have been moved, copied, linked or packed since its file was written.
+            tail = f"/{posixpath.basename(path)}"
+            return [each for each in self.state.files if is_path and each.endswith(tail)]
         return [each for each in self.state.files if fnmatch.fnmatchcase(each, path)]
 
     def _report_origin(

@@ -5,6 +5,7 @@ after `test -f x && a=rm`, the variable `a` is either `rm` or whatever it was be
 are more than `MAX_READINGS` become one that is not known.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, product
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -51,8 +52,8 @@ def bound_readings(items: Iterable[_Item], overflow: _Item) -> tuple[_Item, ...]
 
 def combine_readings(parts: list[list[_Item]], limit: int) -> tuple[list[tuple[_Item, ...]], bool]:
     """Return the combinations of one item of each part, and whether there are more."""
-    if all(len(part) == 1 for part in parts):
-        return [tuple(part[0] for part in parts)], False
+    if max(map(len, parts), default=1) == 1:
+        return list(product(*parts)), False
     combinations = list(islice(product(*parts), limit + 1))
     return combinations[:limit], len(combinations) > limit
 
@@ -223,7 +224,8 @@ class ShellState:
 
     def resolve_path(self, text: str) -> str:
         """Return `text` as an absolute path without `.` and `..`."""
-        return canonical_path(text, self.cwd) if text else self.cwd
+        path = canonical_path(text, self.cwd) if text else self.cwd
+        return _DESCRIPTOR.sub("/dev/fd/", path) if path.startswith("/proc/") else path
 
     def write_file(self, path: str, value: Value, *, append: bool = False) -> None:
         """Record the new content of a file."""
@@ -236,6 +238,7 @@ class ShellState:
             self.full = True
 
 
+_DESCRIPTOR = re.compile(r"/proc/(?:self|thread-self|\d+|\$\$|\$PPID)/fd/")
 _TABLES = ("variables", "references", "cases", "functions", "aliases", "descriptors")
 _ALL_TABLES = (*_TABLES, "files")
 

@@ -153,7 +153,9 @@ _SKIPPED = frozenset({"then", "else", "elif", "do", "!", "time"})
 _ENDS = frozenset(_CLOSERS.values())
 _RESERVED = frozenset({*_CLOSERS, *_SKIPPED, *_ENDS, "function", "coproc", "[[", "in"})
 _KEYWORD = re.compile(r"\{|\}|!|\[\[|[a-z]+")
-_COPROCESS_NAME = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[({]|(?:if|case|while|until|for|select)[ \t\n])")
+_COPROCESS_NAME = re.compile(
+    r"[A-Za-z_]\w*[ \t]+(?=[({]|(?:if|case|while|until|for|select)[ \t\n])"
+)
 _DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
 
 
@@ -326,7 +328,10 @@ class _ScriptReader(ShellRedirectReader):
         if name := _COPROCESS_NAME.match(self.text, self.position):
             self.position = name.end()
         body = ShellScript(tuple(self._read_command()))
-        yield CommandGroup(body, (), start, self.position, True)
+        # The script writes its input later, through a descriptor.
+        later = WordPiece(PieceKind.VARIABLE, "unknown", start, unsplit=True)
+        fed = ShellRedirect("<<<", ShellWord((later,), start, start))
+        yield CommandGroup(body, (fed,), start, self.position, True)
 
     def _read_if(self) -> ConditionalCommand:
         """Return `if LIST; then LIST; elif LIST; then LIST; else LIST; fi`."""

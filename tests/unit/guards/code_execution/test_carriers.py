@@ -139,6 +139,33 @@ def test_ordinary_carriers_pass(text: str) -> None:
     assert held_rules(text) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo 'rm -rf /' | xargs -L1 env",
+        "echo \"'rm' -rf /\" | xargs env",
+        "printf 'a\\nrm -rf /\\n' | xargs -L 1 env",
+        "env 'BASH_FUNC_f%%=() { rm -rf /; }' bash -c f",
+        "env A='rm -rf /' sh -c '$A'",
+        "sudo A=/ sh -c 'rm -rf $A'",
+        "let 'a=b[$(\"$(echo rm)\" -rf /)]'",
+    ],
+)
+def test_input_and_environment_reach_an_inner_command(text: str) -> None:
+    assert "DELETE_ROOT" in held_rules(text)
+
+
+def test_text_that_sed_changes_and_runs_is_a_question() -> None:
+    assert held_rules("sed -n 's/x//;p;e' a") == ["INPUT_UNKNOWN"]
+    assert held_rules("sed -e 's/e/;e/' -e '/e/d' a") == []
+
+
+def test_a_started_file_may_write_another_one() -> None:
+    text = "mkdir a; echo 'echo x > a/c' > a/b; run-parts a"
+
+    assert held_rules(text) == []
+
+
 def test_a_guess_is_a_question() -> None:
     event = Command(text="some-runner rm -rf /", language=Language.SHELL)
     (finding,) = check(event, CommandConfig())

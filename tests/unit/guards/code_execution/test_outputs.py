@@ -118,3 +118,57 @@ def test_a_file_that_a_program_only_reads_stays_known() -> None:
     findings = check(Command(text=text, language=Language.SHELL), CommandConfig())
 
     assert [finding for finding in findings if finding.action.value != "warn"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mkfifo a; sh < a & echo 'rm -rf /' | sort > a",
+        "mknod a p; cat a | bash & sort b > a",
+        "exec 3> >(sh); sort a >&3",
+        "exec > >(bash); sort a",
+        "coproc sh; echo 'rm -rf /' >&${COPROC[1]}",
+        "echo 'rm -rf /' > a; zip b.zip a; unzip -p b.zip | sh",
+        "echo 'rm -rf /' > a; gzip -c a > b.gz; gunzip b.gz; sh b",
+        "echo 'rm -rf /' > a; git add a; git commit -m a; git show HEAD:a | sh",
+    ],
+)
+def test_a_channel_whose_text_is_not_known_is_a_question_for_a_shell(text: str) -> None:
+    findings = check(Command(text=text, language=Language.SHELL), CommandConfig())
+
+    assert {finding.evidence["rule"] for finding in findings} >= {"INPUT_UNKNOWN"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mkdir a; echo '@' > a/b; mv a c; sh c/b",
+        "mkdir a; echo '@' > a/b; cp -r a c; cd c; bash b",
+        "mkdir a; echo '@' > a/b; chmod +x a/b; mv a c; c/b",
+        "echo '@' > b; tar cf c.tar b; mkdir d; tar xf c.tar -C d; sh d/b",
+        "ln -s /tmp/a c; echo '@' > /tmp/a/b; . c/b",
+        "sh /proc/self/fd/3 3<<< '@'",
+    ],
+)
+def test_a_file_is_followed_to_another_folder(text: str) -> None:
+    held, passing = (
+        check(Command(text=text.replace("@", code), language=Language.SHELL), CommandConfig())
+        for code in ("rm -rf /", "make all")
+    )
+
+    assert "DELETE_ROOT" in {finding.evidence["rule"] for finding in held}
+    assert {finding.action.value for finding in passing} <= {"warn"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mkfifo a; cat a & echo b > a",
+        "exec > >(tee -a build.log) 2>&1; make",
+        "exec 3> build.log; make >&3",
+        "coproc bc; echo 1+1 >&${COPROC[1]}",
+        "tar czf a.tgz src; mkdir b; tar xzf a.tgz -C b; sh b/install.sh",
+    ],
+)
+def test_channels_without_a_shell_behind_them_pass(text: str) -> None:
+    assert list(check(Command(text=text, language=Language.SHELL), CommandConfig())) == []
