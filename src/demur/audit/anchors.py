@@ -142,7 +142,8 @@ def read_anchor_file(path: Path, keys: KeyRing) -> Sequence[AnchorLine]:
             try:
                 found.append(read_anchor(line, keys))
             except InputError as error:
-                raise InputError(error.problem, where=f"{path}:{number}") from error
+                help_ = "delete a line that a crash cut short; the others still count"
+                raise InputError(error.problem, where=f"{path}:{number}", help=help_) from error
     if not found:
         raise InputError("the file holds no anchors", where=str(path))
     return found

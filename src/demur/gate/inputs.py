@@ -129,8 +129,10 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     def stored_inputs(self) -> Inputs:
         """The inputs beside the request, redacted for storage."""
         texts, inputs = self.redacted.texts, self.inputs
-        if self.grants:
-            recorded = self.grants if self.is_replay else map(RecordedGrant.from_grant, self.grants)
+        if inputs is _NO_INPUTS and self.attempt is _FIRST_ATTEMPT:
+            return inputs
+        if grants := self.grants:
+            recorded = grants if self.is_replay else map(RecordedGrant.from_grant, grants)
             inputs = replace(inputs, grants=tuple(recorded))
         if not self.redacted.details:
             findings = (replace(one, detail="", evidence={}) for one in inputs.findings)
