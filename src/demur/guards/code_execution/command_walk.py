@@ -72,7 +72,7 @@ SILENCE: Outputs = (EMPTY,)
 
 def join_outputs(first: Outputs, second: Outputs) -> Outputs:
     """Return each output of the first followed by each of the second."""
-    if first == SILENCE or second == SILENCE:
+    if SILENCE in (first, second):
         return second if first == SILENCE else first
     if len(first) == len(second) == 1:
         return (_join_output(first[0], second[0]),)

@@ -274,9 +274,9 @@ class ProgramWalk(ABC):
                 inner = location._replace(via=(*location.via, call.verb))
                 if arg.text:
                     self._read_code(code, arg, call, inner)
-                elif not arg.known and not arg.taints & _EXPLAINED:
-                    hit = CommandHit("INPUT_UNKNOWN", "input" if from_input else "file")
-                    self.report(hit, *span, call.verb, location)
+                if _is_open_text(arg) and not (arg.text and location.in_container):
+                    what = "text" if code.text else "input" if from_input else "file"
+                    self.report(CommandHit("INPUT_UNKNOWN", what), *span, call.verb, location)
 
     def _read_code(self, code: CodeToRun, arg: Arg, call: ProgramCall, location: Location) -> None:
         """Judge one text of code, in a shell of its own unless this one reads it."""
@@ -432,7 +432,7 @@ class ProgramWalk(ABC):
             is_explained = bool(arg.text or arg.taints & _EXPLAINED)
             rule = "EVAL_UNKNOWN" if is_explained else "INPUT_UNKNOWN"
             self.report(CommandHit(rule, call.verb), *span, call.verb, location)
-        elif not arg.known and not arg.text and not arg.taints & _EXPLAINED:
+        elif _is_open_text(arg) and not (arg.text and call.verb in _REMOTE_SHELLS):
             self.report(CommandHit("INPUT_UNKNOWN", call.verb), *span, call.verb, location)
         if arg.text:
             self.walk_shell(arg, location, call.stdin)
@@ -448,6 +448,17 @@ def _external_taints(stdin: Value) -> frozenset[Taint]:
 
 # Text of these origins is reported by its origin, or is like a script on disk.
 _EXPLAINED = frozenset({Taint.EXTERNAL, *ORIGIN_RULES})
+
+
+# Their options may stand in variables, so that a host looks like a command.
+_REMOTE_SHELLS = word_set("ssh autossh mosh pssh pdsh clush sshpass")
+_OPEN_STATEMENT = re.compile(r"(?:^|[;&|\n])[ \t]*\$\w+[ \t]*(?:$|[;&|\n])")
+
+
+def _is_open_text(arg: Arg) -> bool:
+    """Whether code for an interpreter, or a whole statement of it, is not known."""
+    is_open = not arg.text or _OPEN_STATEMENT.search(arg.text) is not None
+    return is_open and not arg.known and not arg.taints & _EXPLAINED
 
 
 def _is_ordinary_name(text: str) -> bool:
