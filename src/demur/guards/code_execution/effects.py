@@ -186,7 +186,7 @@ def _copy_effects(call: ProgramCall) -> Iterator[FileEffect]:
         if call.verb == "mv" and target is not None and target.text == "/dev/null":
             yield FileEffect(EffectKind.DELETE, source, tree=True)
         elif call.verb == "mv":
-            yield FileEffect(EffectKind.ALTER, source)
+            yield FileEffect(EffectKind.ALTER, source, tree=True)
     if target is not None:
         name = sources[0].text.rstrip("/").rpartition("/")[2] if len(sources) == 1 else ""
         whole = f"{target.text.rstrip('/')}/{name}" if target.text.endswith("/") else target.text
@@ -239,6 +239,8 @@ def _tar_effects(call: ProgramCall) -> Iterator[FileEffect]:
     if options.has_any("-c", "--create", "-r", "-u"):
         for operand in options.operands:
             yield FileEffect(EffectKind.READ, operand)
+            if options.has_any("--remove-files"):
+                yield FileEffect(EffectKind.DELETE, operand, tree=True)
     elif options.has_any("-x", "--extract", "--get") and (folder := options.values.get("-C")):
         yield FileEffect(EffectKind.WRITE, folder, append=True)
 
@@ -416,6 +418,8 @@ def rules_for_effect(effect: FileEffect, cwd: str, bounds: WorkspaceBounds) -> I
     if changes_own_files(path, bounds, tree=effect.tree or effect.kind is EffectKind.ALTER):
         yield CommandHit("OWN_FILES", text)
     if effect.kind is EffectKind.ALTER:
+        if effect.tree and (vital := vital_kind(text, cwd, bounds)):
+            yield CommandHit(_DELETE_TREE_RULES[vital], text)
         return
     if (effect.tree or "*" in text) and where is not PathKind.UNKNOWN:
         where = vital_kind(text, cwd, bounds) or where

@@ -131,7 +131,8 @@ _STARTS = re.compile(
 _BACKTICKS = re.compile(r"`([^`$][^`]{0,2000})`")
 _PIPED = re.compile(r"['\"]([^'\"|]{2,500})['\"]\s*\|\s*getline|\|\s*['\"]([^'\"]{2,500})['\"]")
 _DELETE = re.compile(
-    r"(?i)\b(?:unlink|rmtree|remove_tree|rm_rf|rm_r|rimraf(?:\.sync)?|rmSync|rmdirSync|unlinkSync|rmdir|os\.remove)"
+    r"(?i)\b(?:unlink|rmtree|remove_tree|rm_rf|rm_r|rimraf(?:\.sync)?|rmSync|rmdirSync|unlinkSync|rmdir|os\.remove"
+    r"|(?:fs|fsp|promises|fsPromises)\.rm|Deno\.remove(?:Sync)?)"
     r"\s*\(?\s*(['\"])([^'\"]{1,300})\1"
 )
 _MAX_MATCHES = 20

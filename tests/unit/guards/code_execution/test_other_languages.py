@@ -112,6 +112,7 @@ def rules_other_code(text: str) -> list[str]:
         ("perl -e 'unlink(\"/srv/x\")'", "DELETE_FILE_OUTSIDE"),
         ("ruby -e 'FileUtils.rm_rf(\"/srv\")'", "DELETE_OUTSIDE"),
         ("node -e 'fs.rmSync(\"/srv\", {recursive: true})'", "DELETE_OUTSIDE"),
+        ("node -e 'fs.promises.rm(\"/srv\", {recursive: true})'", "DELETE_OUTSIDE"),
         ("osascript -e 'do shell script \"rm -rf /\"'", "DELETE_ROOT"),
         ('osascript -e \'do shell script "sh -c \\"rm -rf /\\""\'', "DELETE_ROOT"),
         ("awk 'BEGIN{\"rm -rf /\" | getline}'", "DELETE_ROOT"),
