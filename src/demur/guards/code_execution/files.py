@@ -50,17 +50,16 @@ _LATER_RULES = frozenset({"DATA_SENT", "DECODED_RUN"})
 _PASSED_IN_WORKFLOWS = frozenset({"DELETE_SYSTEM", "DELETE_HOME", "DELETE_OUTSIDE"})
 
 
-# A library deletes paths that its callers name; only a plain deletion in it is one of its own.
-_DELETIONS = frozenset(rule for rule in COMMAND_RULES if rule.startswith("DELETE_"))
-_PLAIN_DELETION = re.compile(r"""(?:rmtree\s*\(\s*|\brm\s+-\w*[rf]\w*\s+)['"]?[/~]""")
-
-
 class CodePart(NamedTuple):
-    """A part of a file that is code; `passed` are rules that do not count in it."""
+    """A part of a file that is code; `passed` are rules that do not count in it.
+
+    `is_library`: its callers name the paths, so a guess at what it deletes says nothing.
+    """
 
     language: Language
     text: str
     passed: frozenset[str] = frozenset()
+    is_library: bool = False
 
 
 def find_file_hits(event: FileRequest, config: CommandConfig) -> list[LocatedHit]:
@@ -125,6 +124,8 @@ def _content_hits(
         if len(part.text) > len(text) and _RUNS_BY_ITSELF.search(path):
             yield LocatedHit(CommandHit("TOO_LONG", name), *location.source[1:], "", inner.via)
         for item in walk.hits:
+            if part.is_library and item.guessed and item.hit.rule.startswith("DELETE_"):
+                continue
             counts = COMMAND_RULES[item.hit.rule].action is Action.BLOCK
             if (counts or item.hit.rule in _LATER_RULES) and item.hit.rule not in part.passed:
                 yield item
@@ -160,8 +161,7 @@ def find_code_parts(path: str, text: str) -> Iterator[CodePart]:
         language = Language.PYTHON
     if language is not None:
         is_library = language is Language.PYTHON and not _RUNS_BY_ITSELF.search(lower)
-        passes = is_library and not _PLAIN_DELETION.search(text)
-        yield CodePart(language, text, _DELETIONS if passes else frozenset())
+        yield CodePart(language, text, is_library=is_library)
 
 
 _HOOK_FILE = re.compile(r"/\.husky/[^_/][^/]*$|/\.git/hooks/[^/]+$|/\.(?:bash|zsh)?(?:rc|profile)$")

@@ -21,6 +21,7 @@ from demur.guards.code_execution.call import (
 from demur.guards.code_execution.context import MAX_DEPTH, CommandContext, Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.network_checks import check_hosts, check_sent_data, find_hosts
+from demur.guards.code_execution.paths import PathKind, classify_path
 from demur.guards.code_execution.python_values import PythonValues
 from demur.guards.static.python_flow import is_self
 from demur.guards.static.python_names import dotted_names
@@ -161,12 +162,28 @@ def _check_eval(walk: PythonWalk, node: ast.Call, name: str) -> None:
     walk.report_origins(value, node, name)
     walk.is_unclear = True
     if not value.known and not value.taints & {Taint.DOWNLOAD, Taint.DECODED}:
-        if node.args:
-            walk.unclear_runs.append(node)
-        else:
+        if not node.args:
             walk.report("EVAL_UNKNOWN", node, name)
+        elif not _reads_script(walk, node.args[0]):
+            walk.unclear_runs.append(node)
     if value.known and value.text:
         walk.read_nested(walk.located_arg(value, node.args[0]))
+
+
+def _reads_script(walk: PythonWalk, node: ast.expr) -> bool:
+    """Whether code is the content of a named file that this code did not write."""
+    match node:
+        case ast.Call(func=ast.Name(id="compile"), args=[first, *_]):
+            return _reads_script(walk, first)
+        case ast.Call(func=ast.Attribute(value=opened, attr="read")):
+            path = walk.opened_path(opened)
+        case ast.Call(func=ast.Attribute(value=owner, attr="read_text" | "read_bytes")):
+            path = walk.names.evaluate_node(owner)
+        case _:
+            return False
+    if not path.known or not path.text or walk.walker.read_written(path.text) != EMPTY:
+        return False
+    return classify_path(path.text, walk.walker.cwd, walk.walker.bounds) is PathKind.INSIDE
 
 
 def _check_unpickle(walk: PythonWalk, node: ast.Call, name: str) -> None:
@@ -212,7 +229,7 @@ def _check_spawn(walk: PythonWalk, node: ast.Call, name: str) -> None:
     for arg in node.args[1 if ".spawn" in name else 0 :]:
         words = arg.value if isinstance(arg, ast.Starred) else arg
         items.extend(words.elts if isinstance(words, ast.List | ast.Tuple) else [words])
-    # The words begin with the name that the program is told, not with its path.
+    # The first of the words is the program's name for itself, not its path.
     walk.is_unclear = True
     walk.judge_program(items[:1] + items[2:], node, name)
 

@@ -141,6 +141,8 @@ def _bind_names(node: ast.expr | ast.stmt, walk: PythonWalk) -> None:
             walk.open_files[target.id] = walk.opened_path(value)
             if isinstance(value, ast.Call | ast.Attribute):
                 walk.names.modules[target.id] = walk.names.dotted_name(value)
+        elif isinstance(target, ast.Attribute) and target.attr == "executable":
+            walk.names.values["sys.executable"] = walk.names.evaluate_node(value)
 
 
 def _bound_values(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | None, ast.expr]]:

@@ -25,6 +25,10 @@ _HIDDEN_WAYS = word_set(
     "__globals__ __subclasses__ __builtins__ __reduce__ __reduce_ex__ __getattribute__ __dict__"
     " __import__ environ putenv modules methodcaller attrgetter"
 )
+_COMPARING = word_set(
+    "startswith endswith split rsplit strip lstrip rstrip removeprefix removesuffix find rfind"
+    " index rindex count"
+)
 _SPEAKERS = word_set("print log debug info warning error exception critical add_argument")
 _MAX_TEXTS = 200
 _MAX_TEXT_LENGTH = 20_000
@@ -74,8 +78,25 @@ def _whole_parts(node: ast.AST, names: PythonNames) -> Iterator[ast.AST]:
         isinstance(node, ast.Call) and names.dotted_path(node.func) == "os.path.join"
     )
     for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.Constant) and _only_compares(node, part):
+            continue
         if not (joined and isinstance(part, ast.expr) and names.fold(part)):
             yield part
+
+
+def _only_compares(node: ast.AST, constant: ast.Constant) -> bool:
+    """Whether a constant is only compared with a text, or separates the parts of one."""
+    match node:
+        case ast.Compare():
+            return True
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _COMPARING:
+            return True
+        case ast.Call(func=ast.Attribute(attr="replace" | "partition" | "rpartition")):
+            return constant.value == "/"  # longer texts may be in the result
+        case ast.Attribute(attr="join"):
+            return constant.value == "/"
+        case _:
+            return False
 
 
 def _only_speaks(node: ast.AST) -> bool:

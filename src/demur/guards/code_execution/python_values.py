@@ -124,6 +124,8 @@ class PythonValues:
                 value = _call_value(self, node, depth)
             case ast.Attribute() if self.dotted_name(node) == "os.environ":
                 value = _ENVIRONMENT
+            case ast.Attribute() if self.dotted_name(node) == "sys.executable":
+                value = self.values.get("sys.executable", Value("python3"))
             case ast.Attribute(value=child):
                 value = self.evaluate_node(child, depth)._replace(text="", known=False)
             case ast.Subscript(value=child, slice=key) if self.dotted_name(child) == "os.environ":
