@@ -21,7 +21,9 @@ from demur.service.work_process import HeavyJob, WorkFailedError, WorkProcess
 P = ParamSpec("P")
 T = TypeVar("T")
 _THREADS_WITHOUT_PROCESSES = 2
-_MAX_JOBS = 64
+# Half of them are how many agents with one key can call at once. `timeout_s` bounds how long they
+# wait, and the budgets bound what they cost.
+_MAX_JOBS = 1024
 
 
 class WorkLane:

@@ -217,6 +217,14 @@ def test_a_process_that_dies_fails_its_work_and_is_replaced(context: WorkContext
         assert failed.failure is not None
 
 
+def test_many_agents_with_one_key_call_at_once(lane: WorkLane) -> None:
+    async def call_at_once() -> list[Any]:
+        calls = (lane.run("k", lane.call, detect_raw, NO) for _ in range(300))
+        return await asyncio.gather(*calls)
+
+    assert len(asyncio.run(call_at_once())) == 300
+
+
 def test_a_process_that_died_idle_is_replaced_before_it_gets_work(lane: WorkLane) -> None:
     in_lane(lane, detect_raw, NO)
     process = lane._processes[0]._process
@@ -273,7 +281,7 @@ def test_keys_take_turns_and_none_takes_all(context: WorkContext) -> None:
             await lane.run("quiet", order.append, "quiet")
             assert order == ["quiet"]
             with pytest.raises(ProblemError, match="overloaded"):
-                await asyncio.gather(*(lane.run("loud", order.append, "x") for _ in range(40)))
+                await asyncio.gather(*(lane.run("loud", order.append, "x") for _ in range(600)))
             await lane.run("quiet", order.append, "quiet")
             go_on.set()
             await asyncio.gather(held, *loud)
