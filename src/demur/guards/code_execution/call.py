@@ -177,7 +177,7 @@ _EXTENSION = re.compile(r"\.(?:exe|com|bat|cmd|ps1|vbs|js)$")
 def program_name(name: str) -> str:
     """Return the name of a program without its path and extension, in lower case."""
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
-    return _EXTENSION.sub("", last) or name
+    return (_EXTENSION.sub("", last) if "." in last else last) or name
 
 
 _BY_NAME = word_set("-name -iname -path -ipath -wholename -regex")

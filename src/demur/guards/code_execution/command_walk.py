@@ -72,8 +72,10 @@ SILENCE: Outputs = (EMPTY,)
 
 def join_outputs(first: Outputs, second: Outputs) -> Outputs:
     """Return each output of the first followed by each of the second."""
-    if SILENCE in (first, second):
-        return second if first == SILENCE else first
+    if first == SILENCE:
+        return second
+    if second == SILENCE:
+        return first
     if len(first) == len(second) == 1:
         return (_join_output(first[0], second[0]),)
     return bound_readings((_join_output(one, two) for one in first for two in second), UNKNOWN)

@@ -126,14 +126,14 @@ def _secret_arguments(call: ProgramCall) -> Iterator[FileEffect]:
                 yield FileEffect(EffectKind.READ, arg._replace(text=text, offset=None))
 
 
-_PROJECT_SETTINGS = re.compile(r"(?:^|/)\.env[^/]*$")  # programs are told where these are
+_PROJECT_SETTINGS = re.compile(r"(?:^|/)\.env[^/]*$")  # programs get their path
 _OUTPUT_NAMES = word_set(
     "-o -O --output --out --outfile --output-file --log-file --logfile -Logfile -oN -oG -oX -oA"
 )
 
 
 def _output_options(call: ProgramCall) -> Iterator[FileEffect]:
-    """Yield the files that an unknown program is told to write, if their place is absolute."""
+    """Yield the absolute paths that options of an unknown program name as its output."""
     for arg, value in pairwise((*call.args, call.name)):
         name, equals, rest = arg.text.partition("=")
         target = arg._replace(text=rest, offset=None) if equals else value

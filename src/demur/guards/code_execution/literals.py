@@ -56,7 +56,7 @@ def _list_command(literals: list[Arg]) -> Iterator[Arg]:
     if len(literals) > 1:
         whole = " ".join(literal.text for literal in literals)
         yield literals[0]._replace(text=whole, end=literals[-1].end)
-        # A name that the program is told may stand before its path.
+        # The name of the program for itself may stand before its path.
         rest = " ".join(literal.text for literal in literals[1:])
         yield literals[1]._replace(text=rest, end=literals[-1].end)
 

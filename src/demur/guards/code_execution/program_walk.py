@@ -350,6 +350,8 @@ class ProgramWalk(ABC):
 
     def _written_paths(self, text: str, *, is_path: bool = True) -> list[str]:
         """Return the written files that a word names; a pattern may name several."""
+        if not self.state.files:
+            return []
         path = self.state.resolve_path(text)
         if path in self.state.files:
             return [path]
