@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def measure_tree() -> Iterator[tuple[str, float]]:
             path = f"{folder}/{deadline_s}.db"
             store = demur.open_store(path, durability="normal", deadline_s=deadline_s)
             with demur.Gate(parse_policy(POLICY), store) as stored:
-                yield name, measure_call(lambda gate=stored: gate.decide(REQUEST), 100)
+                yield name, measure_call(partial(stored.decide, REQUEST), 100)
     enforcer: Any = demur.Enforcer(gate)
 
     def find_check(name: str) -> Any:
