@@ -35,7 +35,7 @@ T = TypeVar("T")
 MAX_INLINE_BYTES = 2 << 10
 MAX_INLINE_COMMAND_BYTES = 256
 MAX_INLINE_REQUEST_BYTES = 16 << 10
-# The keys of larger bodies are checked in the lane.
+# The keys of larger bodies are checked in the pool.
 _MAX_CHECKED_BYTES = 64 << 10
 # Longer numbers are out of range for every parameter.
 _MAX_DIGITS = 9
@@ -54,7 +54,7 @@ class ApiAnswer(NamedTuple):
 class ApiCall(NamedTuple):
     """One call: its caller, path, query, body and headers; a stream reads `parts` of the body.
 
-    `receive` tells when the caller hangs up. `in_lane` says that heavy work runs elsewhere.
+    `receive` tells when the caller hangs up. `in_pool` says that heavy work runs elsewhere.
     `origin` is known for pages, and for calls with a cookie.
     """
 
@@ -66,7 +66,7 @@ class ApiCall(NamedTuple):
     headers: Mapping[str, str] = {}
     parts: AsyncIterator[bytes] | None = None
     receive: Receive | None = None
-    in_lane: bool = False
+    in_pool: bool = False
     origin: CallOrigin = CallOrigin()
 
     def decode_body(self, kind: type[T]) -> T:
@@ -90,14 +90,14 @@ class ApiCall(NamedTuple):
         return len(self.body) > max_bytes or self.service.budgets.is_busy(self.caller.name)
 
     async def run_heavy(self, function: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-        """Run a function for the caller in the lane of heavy work, and return its result.
+        """Run a function for the caller in the pool of heavy work, and return its result.
 
         It stops if the caller is cancelled or hangs up.
         """
-        lane = self.service.lane.run(self.caller.name, function, *args, **more)
+        run = self.service.heavy_pool.run(self.caller.name, function, *args, **more)
         if self.receive is None:
-            return await lane
-        work = asyncio.ensure_future(lane)
+            return await run
+        work = asyncio.ensure_future(run)
         hung_up = asyncio.ensure_future(_wait_for_disconnect(self.receive))
         try:
             await asyncio.wait({work, hung_up}, return_when=asyncio.FIRST_COMPLETED)

@@ -21,7 +21,7 @@ from demur.service.heavy_work import WorkContext, WorkSetup, check_keys
 from demur.service.limits import LoginLimiter, RateBuckets, WorkBudgets, WorkerPool
 from demur.service.problem import ProblemError, unavailable
 from demur.service.settings import ServiceSettings, parse_networks
-from demur.service.work_lane import WorkLane
+from demur.service.work_pool import HeavyWorkPool
 from demur.store.store import Store
 
 if TYPE_CHECKING:
@@ -104,12 +104,12 @@ class Service:
         self._pools = (self.page_pool, self.store_pool, self._count_pool)
         pipeline = self.enforcer.pipeline
         context = WorkContext(self.guards, gate.registry, pipeline, lambda: gate.store)
-        self.lane = WorkLane(
+        self.heavy_pool = HeavyWorkPool(
             context, self.budgets, setup=work, processes=self.settings.work_processes
         )
-        # It runs the built-in guards in the processes of the lane.
+        # It runs the built-in guards in the processes of the pool.
         self.heavy_enforcer = copy(self.enforcer)
-        self.heavy_enforcer.pipeline = self.enforcer.pipeline.with_runner(self.lane.run_guard)
+        self.heavy_enforcer.pipeline = self.enforcer.pipeline.with_runner(self.heavy_pool.run_guard)
         self._open_logs = 0
         self._open_streams = 0
 
@@ -195,12 +195,12 @@ class Service:
             )
 
     def check_large_body(self, raw: bytes) -> None:
-        """Refuse a body in which an object has a key twice; in a process, on a thread of the lane.
+        """Refuse a body in which an object has a key twice; in a process, on a thread of the pool.
 
         Raises:
             ProblemError: A key occurs twice.
         """
-        self.lane.call(check_keys, raw)
+        self.heavy_pool.call(check_keys, raw)
 
     def _charge_cpu(self, key: str, cpu_s: float) -> None:
         self.budgets.charge(key, cpu_s=cpu_s)
@@ -213,7 +213,7 @@ class Service:
     def close(self) -> None:
         """Close what the service opened; the gate stays open."""
         self.closing = True
-        self.lane.close()
+        self.heavy_pool.close()
         for pool in self._pools:
             pool.close()
         self.authenticator.close()

@@ -147,7 +147,7 @@ def _open_histories(config: Config) -> CallHistories:
 
 def _warm_up(service: Service) -> None:
     """Start processes, load tallies and compile rules, so that the first calls are not slow."""
-    service.lane.start()
+    service.heavy_pool.start()
     store = service.gate.store
     if store is not None:
         now = service.clock()

@@ -140,9 +140,9 @@ def test_each_kind_of_work_has_threads_of_its_own() -> None:
         service = call.service
 
         async def flood() -> list[bool]:
-            pages, lane = service.page_pool, service.lane
+            pages, pool = service.page_pool, service.heavy_pool
             held = [asyncio.create_task(pages.run(go_on.wait, 10)) for _ in range(20)]
-            held += [asyncio.create_task(lane.run("k", go_on.wait, 10)) for _ in range(4)]
+            held += [asyncio.create_task(pool.run("k", go_on.wait, 10)) for _ in range(4)]
             await asyncio.sleep(0.05)
             try:
                 async with asyncio.timeout(5):

@@ -76,7 +76,7 @@ async def run_guards(call: ApiCall) -> ApiAnswer:
     await warm_surfaces(call.service, surface)
     runs_commands = surface in {Surface.CODE_EXECUTION, Surface.TOOL_CALL}
     if call.is_heavy(MAX_INLINE_COMMAND_BYTES if runs_commands else MAX_INLINE_BYTES):
-        return await call.run_heavy(_run_guards, call._replace(in_lane=True), surface)
+        return await call.run_heavy(_run_guards, call._replace(in_pool=True), surface)
     if b'"config"' in call.body:
         return await call.run_blocking(_run_guards, call, surface)
     return _run_guards(call, surface)
@@ -108,14 +108,14 @@ def _run_guards(call: ApiCall, surface: str) -> ApiAnswer:
     service, body = call.service, call.decode_body(GuardInput)
     for name in set(RULE_FIELDS) & set(body.config or ()):
         raise invalid_call(422, "rules cannot be sent with a call", f"config.{name}")
-    enforcer = service.heavy_enforcer if call.in_lane else service.enforcer
+    enforcer = service.heavy_enforcer if call.in_pool else service.enforcer
     if body.config:
         settings = replace(service.guards.with_fields(surface, body.config), limits=())
         surfaces = {Surface(surface), Surface.CODE_EXECUTION}
         enforcer = build_enforcer(
             service.gate, settings, surfaces=sorted(surfaces), monitor=service.metrics
         )
-        if call.in_lane:
+        if call.in_pool:
             runner = partial(_run_configured, service, surface, body.config)
             enforcer.pipeline = enforcer.pipeline.with_runner(runner)
     findings = enforcer.run_guards(surface, body.event)
@@ -125,8 +125,8 @@ def _run_guards(call: ApiCall, surface: str) -> ApiAnswer:
 def _run_configured(
     service: Service, configured: str, config: dict[str, Any], surface: str, event: Any
 ) -> GuardResult:
-    """Run a guard in the lane; the guard of one surface has settings of its own."""
-    return service.lane.run_guard(surface, event, config if surface == configured else None)
+    """Run a guard in the pool; the guard of one surface has settings of its own."""
+    return service.heavy_pool.run_guard(surface, event, config if surface == configured else None)
 
 
 class Normalized(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +154,7 @@ async def normalize_response(call: ApiCall) -> ApiAnswer:
 
 
 def _normalize_body(call: ApiCall) -> ApiAnswer:
-    return ApiAnswer(call.service.lane.call(normalize_raw, call.body))
+    return ApiAnswer(call.service.heavy_pool.call(normalize_raw, call.body))
 
 
 def normalize_raw(context: WorkContext, raw: bytes) -> bytes:
@@ -180,7 +180,7 @@ class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 )
 def detect_prose(call: ApiCall) -> RefusalDetection:
     """Detect whether an answer in plain prose refuses."""
-    return call.service.lane.call(detect_raw, call.body)
+    return call.service.heavy_pool.call(detect_raw, call.body)
 
 
 def detect_raw(context: WorkContext, raw: bytes) -> RefusalDetection:  # noqa: ARG001 - as others

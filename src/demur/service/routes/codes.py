@@ -116,7 +116,7 @@ class ParsedText(msgspec.Struct, frozen=True, kw_only=True):
 async def parse_text(call: ApiCall) -> ApiAnswer:
     """Read the refusals in a text: refusal lines and legacy phrases."""
     run = call.run_heavy if len(call.body) > MAX_INLINE_BYTES else call.run_blocking
-    return ApiAnswer(await run(call.service.lane.call, parse_raw, call.body))
+    return ApiAnswer(await run(call.service.heavy_pool.call, parse_raw, call.body))
 
 
 def parse_raw(context: WorkContext, raw: bytes) -> bytes:

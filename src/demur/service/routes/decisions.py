@@ -149,9 +149,9 @@ async def find_decisions(call: ApiCall) -> ApiAnswer:
     limit = call.read_number("limit", _DEFAULT_LIMIT, maximum=_MAX_LIMIT)
     service, query = call.service, filter_from_query(call)
     service.require_store()
-    lane, now = service.lane, service.clock()
-    run = call.run_heavy if limit > _DEFAULT_LIMIT and lane.reads_store else call.run_blocking
-    return ApiAnswer(await run(lane.call, find_page, query, now, limit))
+    pool, now = service.heavy_pool, service.clock()
+    run = call.run_heavy if limit > _DEFAULT_LIMIT and pool.reads_store else call.run_blocking
+    return ApiAnswer(await run(pool.call, find_page, query, now, limit))
 
 
 @DECISION_ROUTES.add_sync(

@@ -195,7 +195,7 @@ def enforced_view(result: CheckResult) -> Enforced:
 def enforcer_for(call: ApiCall, body: EnforceCall) -> Enforcer:
     """Return the enforcer of the service, in the locale of the call."""
     service = call.service
-    chosen = service.heavy_enforcer if call.in_lane else service.enforcer
+    chosen = service.heavy_enforcer if call.in_pool else service.enforcer
     if body.locale is None:
         return chosen
     enforcer = copy(chosen)
@@ -265,7 +265,7 @@ async def _answer_check(
 
 
 def _check_on_thread(call: ApiCall, build: Callable[[ApiCall], Steps[CheckResult]]) -> ApiAnswer:
-    return json_answer(enforced_view(drive(build(call._replace(in_lane=True)))))
+    return json_answer(enforced_view(drive(build(call._replace(in_pool=True)))))
 
 
 def _describe_as(request: Mapping[str, Any] | None) -> DescribeCall | None:
@@ -450,7 +450,7 @@ async def stream_answer(call: ApiCall) -> ApiAnswer:
         raise invalid_call(400, "the body is empty", help='send `{}` or `{"prompt": ...}` first')
     body = decode_json(first, EnforceStream)
     await warm_surfaces(call.service, Surface.OUTPUT)
-    call = call._replace(in_lane=True)
+    call = call._replace(in_pool=True)
     stream = enforcer_for(call, body).stream_answer(
         context_for(call, body), prompt=body.prompt, request=body.request
     )

@@ -163,7 +163,7 @@ async def scan_sent_log(
 
     def scan() -> tuple[str, RefusalCounts]:
         name, content = read()
-        return name, service.lane.call(scan_log, content, name, options, max_bytes)
+        return name, service.heavy_pool.call(scan_log, content, name, options, max_bytes)
 
     try:
         return await call.run_heavy(scan)

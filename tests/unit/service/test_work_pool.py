@@ -37,8 +37,7 @@ from demur.service.limits import WorkBudgets
 from demur.service.problem import ProblemError
 from demur.service.routes.checks import detect_raw
 from demur.service.settings import ServiceSettings
-from demur.service.work_lane import WorkLane
-from demur.service.work_process import WorkFailedError
+from demur.service.work_pool import HeavyWorkPool, WorkFailedError
 from demur.store.opening import open_store
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs processes with shared pipes")
@@ -71,27 +70,27 @@ def context() -> WorkContext:
 
 
 @contextmanager
-def lane_of(context: WorkContext, **more: Any) -> Iterator[WorkLane]:
+def pool_of(context: WorkContext, **more: Any) -> Iterator[HeavyWorkPool]:
     budgets = WorkBudgets(10, max_bytes=1 << 30, max_cpu_s=1000)
-    lane = WorkLane(context, budgets, **{"setup": SETUP, "processes": 1, **more})
+    pool = HeavyWorkPool(context, budgets, **{"setup": SETUP, "processes": 1, **more})
     try:
-        yield lane
+        yield pool
     finally:
-        lane.close()
+        pool.close()
 
 
 @pytest.fixture(scope="module")
-def lane(context: WorkContext) -> Iterator[WorkLane]:
-    with lane_of(context) as opened:
+def pool(context: WorkContext) -> Iterator[HeavyWorkPool]:
+    with pool_of(context) as opened:
         yield opened
 
 
-def in_lane(lane: WorkLane, function: Any, *args: Any) -> Any:
-    return asyncio.run(lane.run("k", lane.call, function, *args))
+def in_pool(pool: HeavyWorkPool, function: Any, *args: Any) -> Any:
+    return asyncio.run(pool.run("k", pool.call, function, *args))
 
 
-def pid_of(lane: WorkLane) -> int:
-    process = lane._processes[0]._process
+def pid_of(pool: HeavyWorkPool) -> int:
+    process = pool._processes[0]._process
     assert process is not None
     return process.pid
 
@@ -103,13 +102,13 @@ async def until(condition: Any) -> None:
 
 
 @contextmanager
-def killed_at_work(lane: WorkLane) -> Iterator[None]:
+def killed_at_work(pool: HeavyWorkPool) -> Iterator[None]:
     """Have the process die during the work that it gets next."""
-    pid = pid_of(lane)
+    pid = pid_of(pool)
     os.kill(pid, signal.SIGSTOP)
 
     def kill() -> None:
-        while not any(job._process for job in list(lane._jobs)):
+        while not any(job._process for job in list(pool._jobs)):
             time.sleep(0.01)
         os.kill(pid, signal.SIGKILL)
 
@@ -121,11 +120,11 @@ def killed_at_work(lane: WorkLane) -> Iterator[None]:
 
 @pytest.mark.parametrize("surface", AGENT_SURFACES)
 def test_a_process_finds_what_this_process_finds(
-    lane: WorkLane, context: WorkContext, surface: Surface
+    pool: HeavyWorkPool, context: WorkContext, surface: Surface
 ) -> None:
     event = parse_event(surface, EVENTS.get(surface, EMPTY_EVENTS.get(surface, "")))
 
-    there, here = in_lane(lane, check_event, surface, event), check_event(context, surface, event)
+    there, here = in_pool(pool, check_event, surface, event), check_event(context, surface, event)
 
     assert there == here
     assert bool(here.findings) == (surface in EVENTS)
@@ -143,35 +142,37 @@ def test_a_process_protects_the_files_that_demur_runs_from(served: Caller) -> No
     assert codes[0] == codes[1]
 
 
-def test_settings_of_one_call_hold_in_the_process(lane: WorkLane, context: WorkContext) -> None:
+def test_settings_of_one_call_hold_in_the_process(
+    pool: HeavyWorkPool, context: WorkContext
+) -> None:
     event = parse_event(Surface.OUTPUT, "one two three")
     args = (Surface.OUTPUT, event, {"longest": 5})
 
-    assert in_lane(lane, check_event, *args) == check_event(context, *args)
-    assert in_lane(lane, check_event, *args) != in_lane(lane, check_event, *args[:2])
+    assert in_pool(pool, check_event, *args) == check_event(context, *args)
+    assert in_pool(pool, check_event, *args) != in_pool(pool, check_event, *args[:2])
 
 
 def test_the_work_is_done_in_another_process_and_charged(context: WorkContext) -> None:
-    with lane_of(context) as lane:
-        in_lane(lane, detect_raw, json.dumps({"response": "I cannot help. " * 5000}).encode())
+    with pool_of(context) as pool:
+        in_pool(pool, detect_raw, json.dumps({"response": "I cannot help. " * 5000}).encode())
 
-        assert pid_of(lane) != os.getpid()
-        assert lane._budgets._spent["k"].cpu_s > 0
+        assert pid_of(pool) != os.getpid()
+        assert pool._budgets._spent["k"].cpu_s > 0
 
 
 @pytest.mark.parametrize("work", [ENDLESS, STUCK])
 def test_work_whose_caller_is_gone_stops(context: WorkContext, work: Any) -> None:
-    with lane_of(context) as lane:
+    with pool_of(context) as pool:
 
         async def give_up() -> bool:
-            await lane.run("k", lane.call, detect_raw, NO)
-            job = asyncio.create_task(lane.run("k", lane.call, work))
-            await until(lambda: lane._pool._running)
+            await pool.run("k", pool.call, detect_raw, NO)
+            job = asyncio.create_task(pool.run("k", pool.call, work))
+            await until(lambda: pool._pool._running)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(job, 0.2)
             # The only process is free again.
             async with asyncio.timeout(PATIENCE_S):
-                found = await lane.run("k", lane.call, detect_raw, NO)
+                found = await pool.run("k", pool.call, detect_raw, NO)
             return found is not None
 
         assert asyncio.run(give_up())
@@ -180,17 +181,17 @@ def test_work_whose_caller_is_gone_stops(context: WorkContext, work: Any) -> Non
 def test_work_that_waits_is_dropped_with_its_caller(context: WorkContext) -> None:
     ran: list[str] = []
     go_on = threading.Event()
-    with lane_of(context, processes=0) as lane:
+    with pool_of(context, processes=0) as pool:
 
         async def give_up() -> None:
-            held = [asyncio.create_task(lane.run(key, go_on.wait, 60)) for key in "ab"]
-            late = asyncio.create_task(lane.run("c", ran.append, "late"))
-            await until(lambda: lane._pool._running == 2)
+            held = [asyncio.create_task(pool.run(key, go_on.wait, 60)) for key in "ab"]
+            late = asyncio.create_task(pool.run("c", ran.append, "late"))
+            await until(lambda: pool._pool._running == 2)
             late.cancel()
             await asyncio.gather(late, return_exceptions=True)
             go_on.set()
             await asyncio.gather(*held)
-            await lane.run("c", ran.append, "next")
+            await pool.run("c", ran.append, "next")
 
         asyncio.run(give_up())
 
@@ -199,40 +200,40 @@ def test_work_that_waits_is_dropped_with_its_caller(context: WorkContext) -> Non
 
 def test_a_process_that_dies_fails_its_work_and_is_replaced(context: WorkContext) -> None:
     """INVARIANT: a guard whose process fails gives no verdict, so the call is refused."""
-    with lane_of(context) as lane:
-        in_lane(lane, detect_raw, NO)
+    with pool_of(context) as pool:
+        in_pool(pool, detect_raw, NO)
         event = parse_event(Surface.INPUT, "hello")
 
         async def die() -> Any:
-            job = asyncio.create_task(lane.run("k", lane.call, ENDLESS))
-            await until(lambda: lane._pool._running)
-            os.kill(pid_of(lane), signal.SIGKILL)
+            job = asyncio.create_task(pool.run("k", pool.call, ENDLESS))
+            await until(lambda: pool._pool._running)
+            os.kill(pid_of(pool), signal.SIGKILL)
             with pytest.raises(WorkFailedError):
                 await job
-            return await lane.run("k", lane.run_guard, Surface.INPUT, event)
+            return await pool.run("k", pool.run_guard, Surface.INPUT, event)
 
         assert asyncio.run(die()).failure is None
-        with killed_at_work(lane):
-            failed = asyncio.run(lane.run("k", lane.run_guard, Surface.INPUT, event))
+        with killed_at_work(pool):
+            failed = asyncio.run(pool.run("k", pool.run_guard, Surface.INPUT, event))
         assert failed.failure is not None
 
 
-def test_many_agents_with_one_key_call_at_once(lane: WorkLane) -> None:
+def test_many_agents_with_one_key_call_at_once(pool: HeavyWorkPool) -> None:
     async def call_at_once() -> list[Any]:
-        calls = (lane.run("k", lane.call, detect_raw, NO) for _ in range(300))
+        calls = (pool.run("k", pool.call, detect_raw, NO) for _ in range(300))
         return await asyncio.gather(*calls)
 
     assert len(asyncio.run(call_at_once())) == 300
 
 
-def test_a_process_that_died_idle_is_replaced_before_it_gets_work(lane: WorkLane) -> None:
-    in_lane(lane, detect_raw, NO)
-    process = lane._processes[0]._process
+def test_a_process_that_died_idle_is_replaced_before_it_gets_work(pool: HeavyWorkPool) -> None:
+    in_pool(pool, detect_raw, NO)
+    process = pool._processes[0]._process
     assert process is not None
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
-    assert in_lane(lane, detect_raw, NO)
+    assert in_pool(pool, detect_raw, NO)
 
 
 def test_a_process_imports_nothing_from_the_working_directory(
@@ -241,48 +242,48 @@ def test_a_process_imports_nothing_from_the_working_directory(
     (tmp_path / "msgspec.py").write_text("raise SystemExit", encoding="ascii")
     monkeypatch.chdir(tmp_path)
 
-    with lane_of(context) as lane:
-        assert in_lane(lane, detect_raw, NO)
+    with pool_of(context) as pool:
+        assert in_pool(pool, detect_raw, NO)
 
 
-def test_an_error_of_the_work_reaches_its_caller(lane: WorkLane) -> None:
+def test_an_error_of_the_work_reaches_its_caller(pool: HeavyWorkPool) -> None:
     with pytest.raises(ProblemError, match="expected `str`") as caught:
-        in_lane(lane, detect_raw, b'{"response": 1}')
+        in_pool(pool, detect_raw, b'{"response": 1}')
     assert (caught.value.status, caught.value.where) == (422, "response")
     with pytest.raises(WorkFailedError, match="TypeError"):
-        in_lane(lane, divmod, 0)
+        in_pool(pool, divmod, 0)
 
 
 def test_the_end_stops_what_runs(context: WorkContext) -> None:
-    with lane_of(context) as lane:
+    with pool_of(context) as pool:
 
         async def close() -> None:
-            job = asyncio.create_task(lane.run("k", lane.call, ENDLESS))
-            await until(lambda: lane._pool._running)
-            await asyncio.to_thread(lane.close)
+            job = asyncio.create_task(pool.run("k", pool.call, ENDLESS))
+            await until(lambda: pool._pool._running)
+            await asyncio.to_thread(pool.close)
             with pytest.raises(asyncio.CancelledError):
                 await job
 
         asyncio.run(asyncio.wait_for(close(), PATIENCE_S))
-        lane.start()
-        assert lane._processes[0]._process is None
+        pool.start()
+        assert pool._processes[0]._process is None
 
 
 def test_keys_take_turns_and_none_takes_all(context: WorkContext) -> None:
     order: list[str] = []
     go_on = threading.Event()
-    with lane_of(context, processes=0) as lane:
+    with pool_of(context, processes=0) as pool:
 
         async def flood() -> None:
-            held = asyncio.create_task(lane.run("loud", go_on.wait, 60))
-            loud = [asyncio.create_task(lane.run("loud", order.append, "loud")) for _ in range(6)]
-            await until(lambda: lane._pool._running)
+            held = asyncio.create_task(pool.run("loud", go_on.wait, 60))
+            loud = [asyncio.create_task(pool.run("loud", order.append, "loud")) for _ in range(6)]
+            await until(lambda: pool._pool._running)
             # One of two threads is left for others.
-            await lane.run("quiet", order.append, "quiet")
+            await pool.run("quiet", order.append, "quiet")
             assert order == ["quiet"]
             with pytest.raises(ProblemError, match="overloaded"):
-                await asyncio.gather(*(lane.run("loud", order.append, "x") for _ in range(600)))
-            await lane.run("quiet", order.append, "quiet")
+                await asyncio.gather(*(pool.run("loud", order.append, "x") for _ in range(600)))
+            await pool.run("quiet", order.append, "quiet")
             go_on.set()
             await asyncio.gather(held, *loud)
 
@@ -297,12 +298,12 @@ def test_a_caller_that_hangs_up_stops_its_work() -> None:
         service = call.service
 
         def wait_for_stop() -> None:
-            while not service.lane._is_stopped():
+            while not service.heavy_pool._is_stopped():
                 time.sleep(0.01)
             stopped.set()
 
         async def receive() -> Any:
-            await until(lambda: service.lane._pool._running)
+            await until(lambda: service.heavy_pool._pool._running)
             return {"type": "http.disconnect"}
 
         made = ApiCall(service, LOCAL, {}, {}, receive=receive)
@@ -336,7 +337,7 @@ def test_a_long_command_is_refused_like_a_short_one(served: Caller, padding: str
 def test_a_call_that_a_process_fails_is_refused(served: Caller) -> None:
     """INVARIANT: a guard whose process fails gives no verdict, so the call is refused."""
     served("POST", "/v1/detect", {"response": "no " * 4000})
-    with killed_at_work(served.service.lane):
+    with killed_at_work(served.service.heavy_pool):
         answer = served("POST", "/v1/enforce/prompt", {"text": "hello " * 2000}).json()
 
     assert not answer["allowed"]
@@ -347,13 +348,15 @@ def test_a_call_past_its_deadline_stops_and_is_no_answer() -> None:
     settings = ServiceSettings(timeout_s=0.2)
     with gate_over(None) as gate, open_service_over(gate, settings, work=SETUP) as call:
         service = call.service
-        pipeline = service.enforcer.pipeline.with_runner(lambda *_: service.lane.call(ENDLESS))
+        pipeline = service.enforcer.pipeline.with_runner(
+            lambda *_: service.heavy_pool.call(ENDLESS)
+        )
         service.heavy_enforcer.pipeline = pipeline
 
         answer = call("POST", "/v1/enforce/prompt", {"text": "hello " * 2000})
 
         assert (answer.status_code, answer.json()["detail"]) == (503, "the call timed out")
-        call.run(until(lambda: not service.lane._pool._running))
+        call.run(until(lambda: not service.heavy_pool._pool._running))
 
 
 def test_large_and_small_calls_get_the_same_answers(served: Caller) -> None:
@@ -396,8 +399,8 @@ def test_a_long_page_of_decisions_is_read_in_the_process(
         more = call("GET", f"/v1/decisions?limit=40&before={small['next']}").json()
         large = call("GET", "/v1/decisions?limit=60").json()
 
-        assert call.service.lane.reads_store
-        assert pid_of(call.service.lane)
+        assert call.service.heavy_pool.reads_store
+        assert pid_of(call.service.heavy_pool)
         assert large == {"decisions": small["decisions"] + more["decisions"], "next": None}
 
 
