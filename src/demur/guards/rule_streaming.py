@@ -340,6 +340,8 @@ class RuleSearch:
         self._padding = padding
         # Whether the text is inside a run of padding that is too long.
         self._skipping = False
+        # Whether the text without marks is read as well.
+        self._reads_bare = True
         self._restart(0)
 
     def _restart(self, place: int) -> None:
@@ -357,6 +359,9 @@ class RuleSearch:
         Places, here and in the result, count from the beginning of the whole text.
         """
         matches: list[TextMatch] = []
+        if final and self._taken == base == 0 and not _MARK.search(text):
+            # The whole text is here and has no marks, so its bare reading is the plain one.
+            self._reads_bare = False
         while self._taken < base + len(text):
             self._consume_text(text, base, matches)
         if final:
@@ -392,20 +397,21 @@ class RuleSearch:
 
     def _decide_text(self, text: str, *, final: bool) -> list[TextMatch]:
         folding, bare, marks = self._folding, self._bare_folding, self._marks
-        marks.extend(self._taken + mark.start() for mark in _MARK.finditer(text))
         folding.feed(text, final=final)
-        bare.feed(text.translate(_BLANKED), final=final)
         data, base = folding.data, folding.base
         plain = self._plain.feed(data, base, final=final)
         turned = self._rot13.feed(data.translate(_ROT13), base, final=final)
-        unmarked = self._bare.feed(bare.data, bare.base, final=final)
         matches = [_make_match(hit, folding) for hit in plain]
         matches += [_make_match(hit, folding, via="rot13") for hit in turned]
-        bared = (_make_match(hit, bare, via="markup") for hit in unmarked)
-        matches += [match for match in bared if _holds_mark(match, marks)]
         folding.drop_before(min(self._plain.first_undecided, self._plain.first_needed))
-        bare.drop_before(min(self._bare.first_undecided, self._bare.first_needed))
-        del marks[: bisect_left(marks, bare.original_place(bare.base))]
+        if self._reads_bare:
+            marks.extend(self._taken + mark.start() for mark in _MARK.finditer(text))
+            bare.feed(text.translate(_BLANKED), final=final)
+            unmarked = self._bare.feed(bare.data, bare.base, final=final)
+            bared = (_make_match(hit, bare, via="markup") for hit in unmarked)
+            matches += [match for match in bared if _holds_mark(match, marks)]
+            bare.drop_before(min(self._bare.first_undecided, self._bare.first_needed))
+            del marks[: bisect_left(marks, bare.original_place(bare.base))]
         return matches
 
 
