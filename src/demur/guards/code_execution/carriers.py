@@ -272,6 +272,9 @@ def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
             inputs = [call._replace(stdin=call.stdin._replace(text=text)) for text in texts]
         for each in inputs:
             yield InnerCommand((*rest, *_input_items(each, lines)), "xargs")
+        if lines and "\n" in call.stdin.text:  # an item may have lines
+            whole = call.name._replace(text=call.stdin.text, known=call.stdin.known, offset=None)
+            yield InnerCommand((*rest, whole), "xargs")
         return
     for item in _input_items(call, "\n"):
         yield InnerCommand(tuple(_fill_hole(arg, hole.text, item) for arg in rest), "xargs")

@@ -229,8 +229,8 @@ _OUTPUT_FUNCTIONS: dict[str, OutputFunction] = {
     "echo": _echo_output,
     **dict.fromkeys(("tee", "sponge"), lambda call, _: call.stdin),
     "printf": _printf_output,
-    **dict.fromkeys(("cat", "head", "tail", "pv", "bat", "nl"), _cat_output),
-    **dict.fromkeys(("sed", "awk", "grep", "cut", "sort", "uniq", "jq", "perl"), _filter_output),
+    **dict.fromkeys(("cat", "head", "tail", "pv", "bat"), _cat_output),
+    **dict.fromkeys(split_names("sed awk grep cut nl sort uniq jq perl"), _filter_output),
     **dict.fromkeys(
         ("env", "printenv", "set", "export", "declare"),
         lambda call, _: Value("", known=False, taints=call.stdin.taints | {Taint.ENVIRONMENT}),

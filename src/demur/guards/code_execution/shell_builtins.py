@@ -147,8 +147,14 @@ def _read_input(call: ProgramCall, state: ShellState) -> None:
         )
         return
     for number, name in enumerate(names):
-        values = (row[number] if number < len(row) else EMPTY for row in rows)
-        state.assign(name, *values)
+        state.assign(name, *(_pick_field(row, number) for row in rows))
+
+
+def _pick_field(row: list[Value], number: int) -> Value:
+    """Return a field of a line that `read` cut; a line that is not known may have any."""
+    if number < len(row):
+        return row[number]
+    return row[0] if row[0].text == UNKNOWN_PLACEHOLDER else EMPTY
 
 
 def _select_input(call: ProgramCall, descriptor: Arg | None, state: ShellState) -> Value:

@@ -150,6 +150,7 @@ _WORD_ENDS = frozenset(" \t\r\n;|&()<>`")
 _LOOPS = ("while", "until", "for", "select")
 _CLOSERS = {"{": "}", "if": "fi", "case": "esac", **dict.fromkeys(_LOOPS, "done")}
 _SKIPPED = frozenset({"then", "else", "elif", "do", "!", "time"})
+_TIME_OPTION = re.compile(r"[ \t]+-p(?=[ \t\n])")
 _ENDS = frozenset(_CLOSERS.values())
 _RESERVED = frozenset({*_CLOSERS, *_SKIPPED, *_ENDS, "function", "coproc", "[[", "in"})
 _KEYWORD = re.compile(r"\{|\}|!|\[\[|[a-z]+")
@@ -273,6 +274,8 @@ class _ScriptReader(ShellRedirectReader):
         word = self._peek_keyword()
         while word in _SKIPPED:
             self.position += len(word)
+            if word == "time" and (option := _TIME_OPTION.match(self.text, self.position)):
+                self.position = option.end()
             self.skip_blank_lines()
             word = self._peek_keyword()
         if self.text.startswith("((", self.position) and (

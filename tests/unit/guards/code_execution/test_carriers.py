@@ -146,6 +146,8 @@ def test_ordinary_carriers_pass(text: str) -> None:
         "echo \"'rm' -rf /\" | xargs env",
         "printf 'a\\nrm -rf /\\n' | xargs -L 1 env",
         "env 'BASH_FUNC_f%%=() { rm -rf /; }' bash -c f",
+        "printf 'f() {\\nrm -rf /\\n}; f' | xargs -0 bash -c",
+        "history -s 'rm -rf /'; fc -s rm",
         "env A='rm -rf /' sh -c '$A'",
         "sudo A=/ sh -c 'rm -rf $A'",
         "let 'a=b[$(\"$(echo rm)\" -rf /)]'",

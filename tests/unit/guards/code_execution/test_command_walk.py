@@ -125,6 +125,8 @@ def held(text: str) -> list[Finding]:
         'cd "$(dirname /tmp)"; rm -rf etc',
         "echo '#' > f; echo 'rm -rf /' >> f; sh f",
         "echo 'rm -rf /' | install /dev/stdin f; sh f",
+        "time -p { r${unset}m -rf /\n}",
+        "nl <<< 'rm -rf /' | while read -r n line; do $line; done",
     ],
 )
 def test_a_destructive_reading_is_held(text: str) -> None:
