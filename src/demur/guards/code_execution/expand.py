@@ -192,7 +192,7 @@ def _variable_readings(piece: WordPiece, state: ShellState, run: RunSubstitution
         readings = _apply_condition(piece, found, operands, state)
     elif piece.operator == "@" and operands[0].text == "P":
         texts = (value.text for value in texts_of(found))
-        readings = tuple((value,) for text in texts for value in expand_text(text, run))
+        readings = tuple((value,) for text in texts for value in expand_text(text, run)) or found
     elif piece.operator == ":" and every:
         first = 1 if piece.text in "@*" else 0
         readings = tuple(_slice_words(words, operands[0], first) for words in found)

@@ -177,6 +177,7 @@ def test_a_destructive_reading_is_held(text: str) -> None:
         'docker run --rm app sh -c "$CMD"',
         'run() { bash -c "$1"; }; run "make test"',
         'echo "$JSON" | python3 -m json.tool',
+        'echo "${PS1@P}"',
     ],
 )
 def test_everyday_style_passes_although_a_value_is_not_known(text: str) -> None:
