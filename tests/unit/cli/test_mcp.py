@@ -423,7 +423,7 @@ def test_settings_that_the_environment_names_are_not_used(
 
 
 def test_arguments_are_judged_by_name_and_shape_whatever_the_tool(tmp_path: Path) -> None:
-    calls = [
+    calls: list[dict[str, Any]] = [
         {"cmd": "rm -rf /"},
         {"where": {"target": "~/.ssh/authorized_keys"}},
         {"path": "/home/other/.bashrc", "content": "x"},

@@ -4,9 +4,9 @@ import pytest
 
 from demur.guards.code_execution.call import EMPTY, Arg, ProgramCall, Taint, Value
 from demur.guards.code_execution.event import Command, CommandConfig, Language
-from demur.guards.code_execution.expand import ShellState
 from demur.guards.code_execution.guard import check
 from demur.guards.code_execution.outputs import decode_base64, decode_hex, predict_output
+from demur.guards.code_execution.shell_state import ShellState
 
 
 def written(*words: str, stdin: Value = EMPTY) -> Value:
