@@ -5,7 +5,6 @@ that says where each chain ended at some time, signed with a key of the kinds th
 chain that was rewritten or cut off since then does not hold it any more.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -17,10 +16,10 @@ from demur.canonical import canonical_bytes
 from demur.errors import DemurError, InputError, error_reason
 from demur.grants import KeyRing, SigningKey
 from demur.store.rows import ChainHead, Checkpoint
+from demur.store.spool import append_line
 
 # Keys of grants sign anchors too; the prefix keeps the signatures apart.
 _SIGNED = b"demur anchor.v1\n"
-_OWNER_ONLY = 0o600
 
 
 class AnchoredHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,17 +108,7 @@ def append_anchor(path: Path, line: bytes) -> None:
         InputError: The file cannot be written.
     """
     try:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _OWNER_ONLY)
-        try:
-            size = os.fstat(file).st_size
-            # Start a new line after one that a crash cut short.
-            torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
-            written = b"\n" + line if torn else line
-            if os.write(file, written) != len(written):
-                raise OSError(0, "only part of the anchor was written")
-            os.fsync(file)
-        finally:
-            os.close(file)
+        append_line(path, line)
     except (OSError, ValueError) as error:
         problem = f"cannot write the anchor: {error_reason(error)}"
         raise InputError(problem, where=str(path)) from error

@@ -59,7 +59,7 @@ class Spool:
         sealed = _NULL if record.sealed is None else msgspec.Raw(record.sealed)
         held = _SpoolLine(line=line, record=msgspec.Raw(record.open_bytes()), sealed=sealed)
         try:
-            self._append_line(_encode_line(held) + b"\n")
+            append_line(self.path, _encode_line(held) + b"\n")
         except OSError as error:
             problem = f"the spool cannot be written: {error.strerror or error}"
             raise UnavailableError(problem, where=str(self.path)) from error
@@ -95,24 +95,30 @@ class Spool:
         except OSError:
             return False
 
-    def _append_line(self, line: bytes) -> None:
-        new = not self.path.exists()
-        if new:
-            with suppress(FileExistsError):
-                create_private_file(self.path)
-        file = os.open(self.path, os.O_RDWR | os.O_APPEND)
-        try:
-            size = os.fstat(file).st_size
-            # Start a new line after one that a crash cut short.
-            torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
-            written = b"\n" + line if torn else line
-            if os.write(file, written) != len(written):
-                raise OSError(0, "only part of the line was written")
-            os.fsync(file)
-        finally:
-            os.close(file)
-        if new:
-            _sync_folder(self.path.parent)
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append a line to a file durably; a new file is readable by its owner only.
+
+    Raises:
+        OSError: It is not written, or only in part.
+    """
+    new = not path.exists()
+    if new:
+        with suppress(FileExistsError):
+            create_private_file(path)
+    file = os.open(path, os.O_RDWR | os.O_APPEND)
+    try:
+        size = os.fstat(file).st_size
+        # Start a new line after one that a crash cut short.
+        torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+        written = b"\n" + line if torn else line
+        if os.write(file, written) != len(written):
+            raise OSError(0, "only part of the line was written")
+        os.fsync(file)
+    finally:
+        os.close(file)
+    if new:
+        _sync_folder(path.parent)
 
 
 def create_private_file(path: str | Path) -> None:

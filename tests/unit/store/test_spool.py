@@ -10,7 +10,7 @@ from support.store_records import decision_id, make_record
 
 from demur.codes.refusal_line import parse_refusal
 from demur.store.backend import StorageError, UnavailableError
-from demur.store.spool import OutageLog, Spool, create_private_file
+from demur.store.spool import OutageLog, Spool, append_line, create_private_file
 
 
 @pytest.fixture
@@ -155,14 +155,13 @@ def test_a_spool_that_fails_during_an_outage_is_logged_once(
     spool: Spool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = iter([True] * 5)
-    append = Spool._append_line
 
-    def append_if_room(self: Spool, line: bytes) -> None:
+    def append_if_room(path: Path, line: bytes) -> None:
         if not next(room, False):
             raise OSError(28, "No space left on device")
-        append(self, line)
+        append_line(path, line)
 
-    monkeypatch.setattr(Spool, "_append_line", append_if_room)
+    monkeypatch.setattr("demur.store.spool.append_line", append_if_room)
     begin, failed, end = (text for _, text in log_outage(caplog, spool, 50))
 
     assert "could not be stored" in begin
