@@ -53,6 +53,13 @@ BUILTIN = (
     _describe(Surface.CODE_EXECUTION, "Command", "CommandConfig", package=True, text="text"),
     _describe(Surface.RATE, "RateUse", "RateConfig"),
 )
+# The smallest event of surfaces whose event is not a text.
+EMPTY_EVENTS: dict[str, dict[str, Any]] = {
+    Surface.TOOL_CALL: {"name": "none"},
+    Surface.TOOL_LOOP: {"calls": []},
+    Surface.SKILL: {"files": {}},
+    Surface.COMPACTION: {"before": [], "after": []},
+}
 # The names of the setting for text rules, which differ between guards.
 RULE_FIELDS = ("rules", "text_rules")
 _BY_SURFACE: Mapping[str, BuiltinGuard] = {builtin.surface: builtin for builtin in BUILTIN}

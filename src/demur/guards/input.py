@@ -3,12 +3,12 @@
 It finds harm by category, people in danger, orders that would replace the model's own, requests
 for hidden instructions, and jailbreak wrappers. A wrapper (persona, game, fiction, hypothesis)
 is neither permission nor proof of malice, so the guard takes it off and judges the rest. A
-wrapper around a harmless objective is only recorded; a harmful objective is blocked whatever
-the wrapper; an unclear objective is reported as unclear. A crisis finding brings the help lines
-of the person's country, or directories that serve every country.
+wrapper around a harmless or unclear objective is only recorded; a harmful objective is blocked
+whatever the wrapper. A request with two meanings brings both and a question. A crisis finding
+brings the help lines of the person's country, or directories that serve every country.
 
-Limits: rules name mechanisms (an act, its object, a request), mostly in English; orders to
-ignore instructions and words of crisis are also known in some twenty other languages. The guard
+Limits: rules name mechanisms (an act, its object, a request), in English and fifteen other
+languages; orders to ignore instructions and words of crisis are known in some twenty. The guard
 does not see what a request means beyond its words, nor what several turns add up to. Help lines
 change: the list holds well-known national ones and is no medical advice.
 """
@@ -16,8 +16,6 @@ change: the list holds well-known national ones and is no medical advice.
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import msgspec
@@ -37,6 +35,7 @@ from demur.guards.rule_matching import (
 )
 from demur.guards.text_rules import RuleSet, builtin_rules
 from demur.model.finding import Action, Finding, Span
+from demur.model.help_lines import UNKNOWN_LOCALE, find_help_resources
 
 _SIGNALS = {
     "CRISIS_SELF_HARM_NOW": "self_harm",
@@ -44,68 +43,23 @@ _SIGNALS = {
     "CRISIS_FRIEND": "concern_for_another",
 }
 _SUICIDE = "suicide"
-_UNKNOWN = "unknown"
 # The fields of a help line that a person in need has to see.
 _PUBLIC_FIELDS = ("name", "contact", "country")
 
 
-class HelpResource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A place that helps: its name, how to reach it, and the country it serves, if only one.
-
-    `source` is the operator's site: check it before relying on the contact.
-    """
-
-    name: str
-    contact: str
-    source: str
-    country: str | None = None
-
-
-class _HelpDirectory(msgspec.Struct, frozen=True, kw_only=True):
-    schema_version: str
-    anywhere: tuple[HelpResource, ...]
-    countries: dict[str, tuple[HelpResource, ...]]
-    # Languages that are mainly spoken in one country.
-    languages: dict[str, str]
-
-
-def find_help_resources(locale: str | None) -> tuple[HelpResource, ...]:
-    """Return the help lines for a locale such as `en-US`, `de` or `pt_BR.UTF-8`.
-
-    Without a known country these are the directories that serve every country, and the line
-    of the United States, which is marked as such.
-    """
-    known = _load_directory()
-    country = _find_country(locale, known)
-    if country is None:
-        return (*known.anywhere, *known.countries["US"])
-    return (*known.countries[country], *known.anywhere)
-
-
-def crisis_evidence(hit: TextHit, locale: str | None) -> dict[str, Any]:
+def crisis_evidence(
+    rule: str, locale: str | None = None, via: str = PLAIN_READING
+) -> dict[str, Any]:
     """Return the evidence of a crisis finding: the rule, the signal, and where help is."""
     resources = [
         {name: value for name in _PUBLIC_FIELDS if (value := getattr(resource, name))}
         for resource in find_help_resources(locale)
     ]
-    facts = {"rule": hit.rule.id, "signal": _SIGNALS.get(hit.rule.id, _SUICIDE)}
-    via = {} if hit.via == PLAIN_READING else {"via": hit.via}
-    return {**facts, "locale": locale or _UNKNOWN, "resources": resources, **via}
-
-
-def _find_country(locale: str | None, known: _HelpDirectory) -> str | None:
-    parts = (locale or "").partition(".")[0].partition("@")[0].replace("_", "-").split("-")
-    for part in reversed(parts[1:]):
-        if part.upper() in known.countries:
-            return part.upper()
-    named = len(parts) > 1 and len(parts[-1]) == 2
-    return None if named else known.languages.get(parts[0].lower())
-
-
-@cache
-def _load_directory() -> _HelpDirectory:
-    source = files("demur.guards") / "data" / "crisis_lines.json"
-    return msgspec.json.decode(source.read_bytes(), type=_HelpDirectory)
+    # The id of a rule in another language ends in the letters of the language.
+    signals = (signal for name, signal in _SIGNALS.items() if rule.startswith(name))
+    facts = {"rule": rule, "signal": next(signals, _SUICIDE)}
+    encoded = {} if via == PLAIN_READING else {"via": via}
+    return {**facts, "locale": locale or UNKNOWN_LOCALE, "resources": resources, **encoded}
 
 
 # Removing a wrapper removes its clause; the request often follows in the same sentence.
@@ -136,6 +90,7 @@ _MIN_WORDS = 3
 # If more words are left, not all of the wrapper was recognised.
 _MAX_WORDS = 60
 _STRONG_WEIGHT = 2
+_DEMANDS_HARM = {"WRAP_DO_ANYTHING", "WRAP_LIST_OF_VICES", "WRAP_CARES_NOT"}
 
 
 class Objective(NamedTuple):
@@ -190,6 +145,11 @@ def is_wrapper(hit: TextHit) -> bool:
     return hit.rule.id.startswith("WRAP_")
 
 
+def _demands_harm(hits: Iterable[TextHit]) -> bool:
+    """Return whether a wrapper says itself that illegal or harmful content is wanted."""
+    return any(hit.rule.id in _DEMANDS_HARM for hit in hits)
+
+
 def is_form(hit: TextHit) -> bool:
     """Return whether the hit is a wrapper, or a frame that anybody may use."""
     return hit.rule.id.startswith(("WRAP_", "FRAME_"))
@@ -236,12 +196,15 @@ CODES: tuple[str, ...] = (
     ReasonCode.CONTENT_WEAPONS,
     ReasonCode.CONTEXT_INJECTION,
     ReasonCode.CRISIS_ESCALATION,
+    ReasonCode.DETAIL_EXCEEDS_NEED,
     ReasonCode.JAILBREAK_WRAPPER,
     ReasonCode.OBJECTIVE_MALICIOUS,
     ReasonCode.OBJECTIVE_UNCLEAR,
     ReasonCode.PII_DETECTED,
+    ReasonCode.PLATFORM_PROHIBITED,
     ReasonCode.PROMPT_LEAK,
     ReasonCode.REASONING_EXTRACTION,
+    ReasonCode.RISK_REDUCIBLE,
     ReasonCode.SAFETY_EVASION,
 )
 # Phrases of these codes can be mentioned without being used.
@@ -254,6 +217,20 @@ _MENTIONABLE = frozenset(
         ReasonCode.SAFETY_EVASION,
     }
 )
+# Rules that find help wanted with crimes of any kind, one for each language.
+_ANY_CRIME = "CRIME_HELP_"
+# What a request with two meanings can mean, by its rule; the first is harmless.
+_READINGS = {
+    "UNCLEAR_GET_RID_OF": ("part from this person", "harm this person"),
+}
+# What goes too far in a request with a legitimate aim, and what would make it acceptable.
+_LIMITS: dict[str, dict[str, Any]] = {
+    "DETAIL_BEYOND_AIM": {"excess": "exact amounts, recipes or plans of something dangerous"},
+    "RISK_WITHOUT_NET": {
+        "risk": "a wide change that cannot be undone",
+        "constraints": ["make a backup", "try it on a few first", "let a person review it"],
+    },
+}
 _MAX_EXCERPT = 120
 _QUESTION = "What would you like to achieve, in one plain sentence?"
 
@@ -270,9 +247,9 @@ class InputConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     `rules` replaces the built-in ones. `locale` is used for users whose own is not known; it
     chooses the help lines. `personal` is the action for certain personal data; None looks for
-    none. A wrapper without a harmless objective escalates from a weight of `escalate_from`
-    on and blocks from `block_from`: each mechanism counts one, or two if it says outright that
-    no rule applies.
+    none. A wrapper with a harmful aim inside escalates from a weight of `escalate_from` on and
+    blocks from `block_from`: each mechanism counts one, or two if it says outright that no rule
+    applies. A wrapper that demands harm itself escalates from `block_from` on.
     """
 
     rules: RuleSet | None = None
@@ -294,8 +271,9 @@ def check(event: InputText, config: InputConfig = _DEFAULT) -> Iterator[Finding]
     found = list(find_personal_data(text, config.personal, SURFACE))
     if hits := scan_text(text, rules):
         many = flooded_rules(hits)
-        requested = _requested_hits(text, hits, rules)
-        found += [_make_finding(hit, event, config, many) for hit in requested]
+        asked = _drop_general(list(_requested_hits(text, hits, rules)))
+        requested = list(_join_repeated(text, asked, many))
+        found += [_make_finding(hit, others, event, config, many) for hit, others in requested]
         harmful = any(finding.action is not Action.WARN for finding in found)
         used = [hit for hit in hits if is_wrapper(hit) and not _is_mention(text, hit, many)]
         if used:
@@ -312,6 +290,40 @@ def _requested_hits(text: str, hits: Sequence[TextHit], rules: RuleSet) -> Itera
         known = {hit.rule.id for hit in plain}
         left = scan_text(blank_wrappers(text, hits), rules)
         yield from (hit for hit in left if not is_form(hit) and hit.rule.id not in known)
+
+
+def _drop_general(hits: list[TextHit]) -> Iterator[TextHit]:
+    """Yield the hits without those of a rule for any crime where a rule names the kind of harm."""
+    named = [
+        hit
+        for hit in hits
+        if hit.rule.code.startswith("CONTENT_") and not hit.rule.id.startswith(_ANY_CRIME)
+    ]
+    for hit in hits:
+        if not hit.rule.id.startswith(_ANY_CRIME) or not any(
+            hit.start < other.end and other.start < hit.end and hit.rule.action is other.rule.action
+            for other in named
+        ):
+            yield hit
+
+
+def _join_repeated(
+    text: str, hits: Iterable[TextHit], many: set[str]
+) -> Iterator[tuple[TextHit, list[str]]]:
+    """Yield each hit, with the other rules that found the same there.
+
+    Hits that overlap are one finding if their rules have the same code and action. Words that are
+    only mentioned are not joined with words that are used.
+    """
+    joined: dict[tuple[str, Action, bool], tuple[TextHit, list[str]]] = {}
+    for hit in sorted(hits, key=lambda each: each.start):
+        key = (hit.rule.code, hit.rule.action, _is_mention(text, hit, many))
+        first, others = joined.get(key, (None, []))
+        if first is None or hit.start >= first.end or hit.via != first.via:
+            joined[key] = hit, []
+            yield joined[key]
+        elif hit.rule.id != first.rule.id:
+            others.append(hit.rule.id)
 
 
 def _is_mention(text: str, hit: TextHit, many: set[str]) -> bool:
@@ -339,27 +351,70 @@ _PERSON = re.compile(
 )
 
 
+_POSSESSIVES = ("'s", "\u2019s")
+_AGAINST_A_PERSON = frozenset({ReasonCode.CONTENT_HARASSMENT, ReasonCode.CONTENT_VIOLENCE})
+
+
+def _find_person(text: str, hit: TextHit, *, owner: bool = False) -> str | None:
+    """Return the person of the asker's that is meant, as `your boss`, or None.
+
+    A person who only owns what is meant, as in `my boss's car`, counts as an `owner`.
+    """
+    asked = text[hit.start : hit.end + _MAX_EXCERPT]
+    for person in _PERSON.finditer(asked):
+        if owner or asked[person.end() :][:2] not in _POSSESSIVES:
+            return f"your {person[1].lower()}"
+    return None
+
+
 def _privacy_evidence(text: str, hit: TextHit) -> dict[str, str]:
     """Return who is meant, and what was asked about them, in words that quote no name."""
     asked = text[hit.start : hit.end + _MAX_EXCERPT]
-    person = _PERSON.search(asked)
-    target = "someone" if person is None else f"your {person[1].lower()}"
+    target = _find_person(text, hit, owner=True) or "someone"
     acts = (act for form, act in _PRIVACY_ACTS if re.search(rf"(?i)\b(?:{form})", asked))
     act = next(acts, "getting {} private data")
     whose = target if act.endswith((" {}", " is", " secret")) else f"{target}'s"
     return {"target": target, "act": act.format(whose)}
 
 
-def _make_finding(hit: TextHit, event: InputText, config: InputConfig, many: set[str]) -> Finding:
+def _workflow_evidence(rule_id: str) -> dict[str, Any]:
+    """Return what would make a request acceptable, or what it could mean and a question."""
+    if rule_id in _LIMITS:
+        return _LIMITS[rule_id]
+    readings = _READINGS[rule_id]
+    return {
+        "readings": list(readings),
+        "question": "Do you want to {}, or to {}?".format(*readings),
+    }
+
+
+def _make_finding(
+    hit: TextHit, others: list[str], event: InputText, config: InputConfig, many: set[str]
+) -> Finding:
+    finding = _describe_hit(hit, event, config, many)
+    if not others:
+        return finding
+    evidence = {**finding.evidence, "also": sorted(set(others))}
+    return msgspec.structs.replace(finding, evidence=evidence)
+
+
+def _describe_hit(hit: TextHit, event: InputText, config: InputConfig, many: set[str]) -> Finding:
     finding = hit_finding(hit, SURFACE)
     if hit.rule.code == ReasonCode.CRISIS_ESCALATION:
         locale = event.locale or config.locale
-        return msgspec.structs.replace(finding, evidence=crisis_evidence(hit, locale))
+        evidence = crisis_evidence(hit.rule.id, locale, hit.via)
+        return msgspec.structs.replace(finding, evidence=evidence)
     if _is_mention(event.text, hit, many):
         evidence = {**finding.evidence, "mentioned": True}
         return msgspec.structs.replace(finding, evidence=evidence, action=Action.WARN)
+    if hit.rule.id in _LIMITS or hit.rule.id in _READINGS:
+        evidence = {**finding.evidence, **_workflow_evidence(hit.rule.id)}
+        return msgspec.structs.replace(finding, evidence=evidence)
     if hit.rule.code == ReasonCode.CONTENT_PRIVACY:
         evidence = {**finding.evidence, **_privacy_evidence(event.text, hit)}
+        return msgspec.structs.replace(finding, evidence=evidence)
+    if hit.rule.code in _AGAINST_A_PERSON and (target := _find_person(event.text, hit)):
+        evidence = {**finding.evidence, "target": target}
         return msgspec.structs.replace(finding, evidence=evidence)
     return finding
 
@@ -370,9 +425,11 @@ def _wrapper_findings(
     """Yield one finding for all wrappers, and one if the objective is unclear."""
     span = Span(start=min(hit.start for hit in used), end=max(hit.end for hit in used))
     action, weight = Action.WARN, weigh_wrappers(used)
-    if harmful or not objective.clear:
+    if harmful:
         action = Action.ESCALATE if weight >= config.escalate_from else Action.WARN
         action = Action.BLOCK if weight >= config.block_from else action
+    elif weight >= config.block_from and not objective.clear and _demands_harm(used):
+        action = Action.ESCALATE
     rule, patterns = used[0].rule, list(dict.fromkeys(hit.rule.id for hit in used))
     shown = objective.text[:_MAX_EXCERPT] if objective.clear else ""
     yield Finding(
@@ -389,6 +446,6 @@ def _wrapper_findings(
             surface=SURFACE,
             span=span,
             detail="the wrapper leaves no objective that could be judged",
-            evidence={"rule": "OBJECTIVE_UNCLEAR", "question": _QUESTION},
+            evidence={"rule": "OBJECTIVE_UNCLEAR", "wrapper": rule.id, "question": _QUESTION},
             action=Action.WARN,
         )

@@ -23,9 +23,10 @@ import msgspec
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
+from demur.guards.input import crisis_evidence
 from demur.guards.personal_data import personal_data_search
 from demur.guards.rule_matching import MAX_TEXT_LENGTH, scan_encoded
-from demur.guards.rule_streaming import MAX_PADDING, RuleSearch, get_stream_plan
+from demur.guards.rule_streaming import RuleSearch, get_stream_plan
 from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
 from demur.guards.secret_values import ASSIGNED_SECRETS, LOOSE_SECRETS
 from demur.guards.text_rules import RuleSet, builtin_rules
@@ -39,6 +40,7 @@ from demur.guards.text_search import (
     search_view,
 )
 from demur.model.finding import Action, Finding, Span
+from demur.text.incremental_fold import MAX_PADDING
 
 _MIN_ENCODED = 24
 # A longer word is read in parts of this size; base 64 and hex decode part by part.
@@ -154,7 +156,9 @@ def canary_search(mark: str) -> TextSearch:
 # A larger piece is scanned in parts, which bounds the text kept in memory. Smaller pieces
 # are joined, because each scan reads the held-back text once more.
 _MAX_PART = 16_384
-_MIN_STEP = 64
+_MIN_STEP = 80
+# A reader waits for the first words, so the first piece is smaller.
+_FIRST_STEP = 64
 _STRICTNESS = {Action.WARN: 0, Action.ESCALATE: 1, Action.BLOCK: 2}
 # Data that the prompt already holds is no leak.
 _ECHOES = frozenset({ReasonCode.SECRET_LEAK, ReasonCode.PII_DETECTED})
@@ -198,7 +202,8 @@ class OutputScanner:
         """
         # INVARIANT: what is found does not depend on the pieces in which a text comes.
         text = self._waiting + text
-        if len(text) < _MIN_STEP and not final:
+        least = _MIN_STEP if self._text else _FIRST_STEP
+        if len(text) < least and not final:
             self._waiting = text
             return
         self._waiting = ""
@@ -260,6 +265,8 @@ class OutputScanner:
         text = self._text[match.start - self._base : match.end - self._base]
         if match.code in _ECHOES and self._prompt and text in self._prompt:
             action, evidence = Action.WARN, {**evidence, "echoed": True}
+        if match.code == ReasonCode.CRISIS_ESCALATION:
+            evidence = {**crisis_evidence(str(evidence.get("rule", ""))), **evidence}
         return Finding(
             code=str(match.code),
             surface=self._surface,
@@ -288,6 +295,7 @@ CODES: tuple[str, ...] = (
     ReasonCode.CONTENT_VIOLENCE,
     ReasonCode.CONTENT_HATE,
     ReasonCode.CONTENT_HARASSMENT,
+    ReasonCode.CRISIS_ESCALATION,
 )
 
 

@@ -5,10 +5,10 @@
         show(text)
     stream.result.refusal  # `REFUSED: CODE: detail`, or None
 
-The stream holds back the text in which some rule or search could still begin: as many
-characters as the widest rule needs, more while a long token or key goes on, and never without
-bound. Findings are those of the whole text, up to where the stream was stopped. If the source
-fails, held-back text is not released.
+The stream holds back the text in which a match of some rule or search could have begun: at most as
+many characters as the widest rule needs, more while a long token or key goes on, and never
+without bound. Findings are those of the whole text, up to where the stream was stopped. If the
+source fails, held-back text is not released.
 """
 
 from collections.abc import (
@@ -19,6 +19,7 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
+    Mapping,
 )
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -69,7 +70,8 @@ class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     `output`: settings of the output guard. `stops`: the actions that stop text from leaving.
     `on_finding` is called with every finding, including warnings. `widest`: how many
-    characters the rules may hold back.
+    characters the rules may hold back. `changes` are functions by code: what one returns for a
+    found text takes its place, and the stream goes on.
     """
 
     output: OutputConfig = OutputConfig()
@@ -79,6 +81,7 @@ class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     mask: str = "[removed]"
     on_finding: Callable[[Finding], None] | None = None
     widest: int = 1_000
+    changes: Mapping[str, Callable[[str], str]] = {}
 
 
 class StreamResult(NamedTuple):
@@ -154,8 +157,12 @@ class OutputStreamFilter:
         # Of overlapping findings, the earlier one is already masked.
         overlapping = span.start < self._out
         yield from self._release_until(span.start)
-        if self._config.on_block is OnBlock.REDACT:
-            if not overlapping:
+        change = self._config.changes.get(finding.code)
+        if change is not None or self._config.on_block is OnBlock.REDACT:
+            found = self._held[: max(0, span.end - self._out)]
+            if change is not None:
+                yield change(found) if found else ""
+            elif not overlapping:
                 yield self._config.mask
             if span.end > self._out:
                 self._held = self._held[span.end - self._out :]

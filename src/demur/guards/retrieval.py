@@ -12,7 +12,12 @@ import msgspec
 
 from demur.codes.vocabulary import Surface
 from demur.guards.text_rules import RuleSet
-from demur.guards.tool_result import RETURNED_CODES, check_returned_text
+from demur.guards.tool_result import (
+    RETURNED_CODES,
+    FindingsChoice,
+    check_returned_text,
+    mark_quotable,
+)
 from demur.model.finding import Finding
 
 SURFACE = Surface.RETRIEVAL
@@ -27,9 +32,13 @@ class RetrievedPassage(NamedTuple):
 
 
 class RetrievalConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the retrieval guard. `rules` replaces the built-in ones."""
+    """Settings of the retrieval guard.
+
+    `rules` replaces the built-in ones. `findings` is as for tool results: withhold or quote.
+    """
 
     rules: RuleSet | None = None
+    findings: FindingsChoice = "withhold"
 
 
 _DEFAULT = RetrievalConfig()
@@ -37,4 +46,5 @@ _DEFAULT = RetrievalConfig()
 
 def check(event: RetrievedPassage, config: RetrievalConfig = _DEFAULT) -> Iterator[Finding]:
     """Yield the findings in a passage, in the order of spans."""
-    yield from check_returned_text(event.text, event.source, config.rules, SURFACE)
+    held = check_returned_text(event.text, event.source, config.rules, SURFACE)
+    yield from mark_quotable(held, config.findings)

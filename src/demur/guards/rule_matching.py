@@ -17,8 +17,10 @@ from typing import NamedTuple
 
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, Problem
-from demur.guards.text_rules import RuleSet, TextRule
+from demur.guards.text_languages import find_languages
+from demur.guards.text_rules import RuleSet, TextRule, add_languages, language_rules
 from demur.model.finding import Finding, Span
+from demur.scan.cache import require_loading
 from demur.scan.database import PatternDatabase, ScanEngineType, SearchWindow
 from demur.scan.decode import decode_readings
 from demur.scan.pattern import MAX_USEFUL_RATE, Pattern
@@ -30,6 +32,9 @@ MAX_HITS = 50
 _MAX_SECTION = 16 << 10
 # In up to this many places it pays to check one more pattern first.
 _MAX_EARLY_CHECKS = 2
+# A pattern up to this size is searched as it is, and so stops the search less often.
+_MAX_EXACT_SIZE = 1_000
+_LARGE_FACTOR = 2
 
 ByteSpan = tuple[int, int]
 
@@ -79,12 +84,18 @@ class RuleMatcher:
 
 
 def _plan_rule(rule: TextRule, patterns: dict[Pattern, int]) -> _MatchPlan:
-    ordered = sorted(rule.patterns, key=lambda pattern: pattern.required_words.rate)
+    ordered = sorted(rule.patterns, key=_search_cost)
     # A pattern that most texts hold slows the search down and rules nothing out.
-    rare = [each for each in ordered[1:] if each.required_words.rate < MAX_USEFUL_RATE]
+    rare = [each for each in ordered[1:] if each.index.required_words.rate < MAX_USEFUL_RATE]
     indexed = [ordered[0], *rare]
     places = (patterns.setdefault(pattern, len(patterns)) for pattern in indexed)
     return _MatchPlan(rule, tuple(ordered), tuple(places))
+
+
+def _search_cost(pattern: Pattern) -> float:
+    """Return how often a search for the pattern stops; a large one is searched by its words."""
+    large = pattern.index.core_size > _MAX_EXACT_SIZE
+    return pattern.index.required_words.rate * (_LARGE_FACTOR if large else 1)
 
 
 def _is_near(plan: _MatchPlan, stretches: Sequence[ByteSpan], data: bytes) -> bool:
@@ -189,7 +200,21 @@ def scan_text(text: str, rules: RuleSet, *, max_length: int = MAX_TEXT_LENGTH) -
     if len(text) > max_length:
         problem = f"the text has {len(text)} characters, more than {max_length}"
         raise InputError(problem, help="scan it in parts, or raise `max_length`")
-    matcher, folded = _get_matcher(rules), fold_text(text)
+    folded = fold_text(text)
+    hits = _scan_folded(text, folded, rules)
+    if rules.languages:
+        more = [
+            hit
+            for language in find_languages(text, folded.data)
+            if language in rules.languages
+            for hit in _scan_folded(text, folded, language_rules(language, rules.language_codes))
+        ]
+        return sorted((*hits, *more), key=_hit_order) if more else hits
+    return hits
+
+
+def _scan_folded(text: str, folded: FoldedText, rules: RuleSet) -> list[TextHit]:
+    matcher = _get_matcher(rules)
     return _merge_hits(_find_plain(folded, matcher), _find_encoded(text, folded, matcher))
 
 
@@ -229,7 +254,11 @@ def _merge_hits(plain: list[TextHit], more: Iterable[TextHit]) -> list[TextHit]:
         if not any(hit.start < new.end and new.start < hit.end for hit in hits_of_rule):
             hits_of_rule.append(new)
             hits.append(new)
-    return sorted(hits, key=lambda hit: (hit.start, hit.end, hit.rule.id))
+    return sorted(hits, key=_hit_order)
+
+
+def _hit_order(hit: TextHit) -> tuple[int, int, str]:
+    return hit.start, hit.end, hit.rule.id
 
 
 def find_text_findings(
@@ -267,6 +296,10 @@ _matchers: dict[str, RuleMatcher] = {}
 
 def _get_matcher(rules: RuleSet) -> RuleMatcher:
     """Return the matcher of a rule set; the newest matchers are cached."""
+    found = _matchers.get(rules.digest)
+    if found is not None:
+        return found
+    require_loading()
     with _lock:
         found = _matchers.get(rules.digest)
         if found is None:
@@ -347,7 +380,8 @@ _SHOWN = 80
 
 def check_rows(rules: RuleSet) -> list[Problem]:
     """Return a problem for each `refuse` row that is missed and each `allow` row that is hit."""
-    return [problem for rule in rules.rules for problem in _check_rule_rows(rule, rules)]
+    every = add_languages(rules).rules
+    return [problem for rule in every for problem in _check_rule_rows(rule, rules)]
 
 
 def _check_rule_rows(rule: TextRule, rules: RuleSet) -> Iterator[Problem]:

@@ -2,20 +2,19 @@
 
 The result does not depend on the pieces. Matches of a pattern are the leftmost, longest ones
 that do not overlap, counted from the beginning, and patterns that cancel a hit are searched
-only in the bytes around it. Two things are carried over from piece to piece: a run of white
-space, and capitals that are read by the letters beside them.
+only in the bytes around it. Text is decided as soon as no rule can begin in it any more.
 
-White space, invisible characters and accents on nothing are folded away before matching, so any
-number of them could keep parts of a sentence apart. A run longer than `MAX_PADDING` ends the
-text that rules are matched in, and is reported itself.
+A run of invisible characters longer than `MAX_PADDING` ends the text that rules are matched in,
+and is reported itself.
 """
 
 import re
 import threading
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from typing import Any, NamedTuple
 
 from demur.codes.reason_code import ReasonCode
 from demur.guards.rule_matching import MAX_HITS, ByteSpan, FoldedHit
@@ -23,109 +22,15 @@ from demur.guards.text_rules import RuleSet, TextRule
 from demur.guards.text_search import SearchStep, TextMatch
 from demur.model.finding import Action
 from demur.scan.database import PatternDatabase, SearchWindow, compile_searcher
+from demur.scan.opening import OPENING_WIDTHS
 from demur.scan.pattern import Pattern
-from demur.text.fold import GREEK_CAPITALS, FoldedText, fold_text
-
-
-class _FoldedPiece(NamedTuple):
-    """A folded piece, and where its bytes and characters stand in the whole."""
-
-    folded: FoldedText
-    skipped: int
-    byte: int
-    character: int
-
-
-class IncrementalFold:
-    """The folded bytes of a text so far, with a map back to its characters."""
-
-    def __init__(self, start: int) -> None:
-        self._pieces: deque[_FoldedPiece] = deque()
-        self._before = ""
-        self._waiting = ""
-        # The end of the characters that were folded.
-        self.end = start
-        self.data = b""
-        self.base = 0
-
-    @property
-    def length(self) -> int:
-        """How many bytes there are so far."""
-        return self.base + len(self.data)
-
-    def feed(self, text: str, *, final: bool) -> None:
-        """Fold the next piece of text."""
-        text = self._waiting + text
-        self._waiting = "" if final or text[-1:] not in GREEK_CAPITALS else text[-1:]
-        if self._waiting:
-            text = text[:-1]
-        if not text:
-            return
-        folded = fold_text(self._before + text)
-        skipped = len(self._before)
-        data = folded.data[skipped:]
-        if data[:1] == b" " and self.data[-1:] == b" ":
-            skipped += 1
-            data = data[1:]
-        character = self.end - len(self._before)
-        self._pieces.append(_FoldedPiece(folded, skipped, self.length, character))
-        self.end += len(text)
-        self.data += data
-        self._before = text[-1] if text[-1].isascii() and text[-1].isalpha() else ""
-
-    def original_place(self, byte: int) -> int:
-        """Return the place of the character that a byte came from; past the end, the end."""
-        if byte >= self.length:
-            return self.end
-        pieces = self._pieces
-        piece = pieces[bisect_right(pieces, byte, key=lambda each: each.byte) - 1]
-        inside = byte - piece.byte + piece.skipped
-        return piece.character + piece.folded.original_span(inside, inside + 1)[0]
-
-    def drop_before(self, byte: int) -> None:
-        """Drop the bytes before this one, and their map to characters."""
-        if byte > self.base:
-            self.data = self.data[byte - self.base :]
-            self.base = byte
-            while len(self._pieces) > 1 and self._pieces[1].byte <= byte:
-                self._pieces.popleft()
-
-
-MAX_PADDING = 256
-
-# All characters that fold to nothing or to a space; a few more do no harm.
-_RANGES = (
-    r"\s\x00-\x1f\x7f-\x9f\xa8\xad\xaf\xb8\u02d8-\u02dd\u0300-\u036f\u0384\u0385\u0483-\u0489"
-    r"\u0591-\u05bd\u0600-\u0605\u061c\u064b-\u065f\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
-    r"\u17b4\u17b5\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u1fbd\u1fbf-\u1fc1\u1fcd-\u1fcf"
-    r"\u1fdd-\u1fdf\u1fed\u1fee\u1ffd\u1ffe\u200b-\u200f\u202a-\u202e\u203e\u2060-\u206f"
-    r"\u20d0-\u20ff\u2800\u3164\ufc5e-\ufc62\ufe00-\ufe0f\ufe20-\ufe2f\ufe49-\ufe4c\ufe70-\ufe7f"
-    r"\ufeff\uffa0\uffe3\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+from demur.text.incremental_fold import (
+    MAX_PADDING,
+    PADDING,
+    IncrementalFold,
+    find_padding,
+    find_padding_start,
 )
-PADDING = re.compile(f"[{_RANGES}]*")
-
-
-def find_padding(text: str, begin: int) -> int | None:
-    """Return where the first run begins that is too long, from `begin` on.
-
-    Such a run covers at least one of every `MAX_PADDING + 1` places, so only these are checked.
-    """
-    step = MAX_PADDING + 1
-    for place in range(begin + MAX_PADDING, len(text), step):
-        start = find_padding_start(text, begin, place + 1)
-        run = PADDING.match(text, start, start + step)
-        if run is not None and run.end() == start + step:
-            return start
-    return None
-
-
-def find_padding_start(text: str, begin: int, end: int) -> int:
-    """Return where the padding begins that ends at `end`; `end` if there is none."""
-    while end > begin and PADDING.fullmatch(text[end - 1]):
-        end -= 1
-    return end
-
 
 _MAX_PLANS = 32
 
@@ -138,6 +43,42 @@ class StreamRule(NamedTuple):
     # How many bytes before and after its first byte decide whether the rule is hit there.
     before: int
     settled: int
+    # How many bytes after its first byte its patterns are found, where it needs several.
+    reach: int
+
+
+class OpeningPlan(NamedTuple):
+    """Patterns that begin alike: how their matches begin, and how wide these may become.
+
+    The searchers belong to `OPENING_WIDTHS`.
+    """
+
+    searchers: tuple[Any, ...]
+    width: int
+
+    def find_open(self, data: bytes, start: int, stop: int) -> int | None:
+        """Return where, from `start` up to before `stop`, a match may begin in growing text."""
+        while start < stop:
+            found = self.searchers[0].search(data, start)
+            if found is None or found.start() >= stop:
+                return None
+            start = found.start()
+            size = len(data) - start
+            if size <= self.width + 1 and self._may_grow(data, start, size):
+                return start
+            start += 1
+        return None
+
+    def _may_grow(self, data: bytes, start: int, size: int) -> bool:
+        """Return whether the widest opening that the text can show matches at a place."""
+        for width, searcher in zip(_REVERSED_WIDTHS, self.searchers[::-1], strict=True):
+            # One more byte shows where a word ends.
+            if size > width + 1:
+                return searcher.match(data, start) is not None
+        return True
+
+
+_REVERSED_WIDTHS = OPENING_WIDTHS[::-1]
 
 
 class StreamPlan:
@@ -155,12 +96,48 @@ class StreamPlan:
         for number, plan in enumerate(self.plans):
             for pattern in set(plan.patterns):
                 self.readers.setdefault(pattern, []).append(number)
+        self._heads, self._followers = _group_openings(self.patterns)
+        self._openings: dict[int, OpeningPlan] = {}
+        # So much text must follow a place before it is known what may begin there.
+        self.unopened = max(map(_unopened_width, self.patterns), default=0) + 1
         # Growing text is searched again from the last place, so spans are of no use.
-        self._database = PatternDatabase(self.patterns, presence_only=True)
+        everything = (*self.patterns, *self._heads)
+        self._database = PatternDatabase(everything, presence_only=True)
 
     def find_matching(self, data: bytes) -> Sequence[int]:
-        """Return the numbers of the patterns that may match in folded text."""
-        return sorted(self._database.find_candidates(data).candidates) if self.patterns else ()
+        """Return the numbers of patterns and, after them, of openings that may match in text."""
+        return sorted(self._database.find_present(data)) if self.patterns else ()
+
+    def opening(self, number: int) -> OpeningPlan:
+        """Return an opening by its number; compiled on first use."""
+        found = self._openings.get(number)
+        if found is None:
+            patterns = self._followers[number - len(self.patterns)]
+            levels = zip(*(_opening_expressions(each) for each in patterns), strict=True)
+            searchers = tuple(compile_searcher(b"|".join(dict.fromkeys(level))) for level in levels)
+            width = max(pattern.width for pattern in patterns)
+            found = self._openings[number] = OpeningPlan(searchers, width)
+        return found
+
+
+def _group_openings(
+    patterns: Iterable[Pattern],
+) -> tuple[tuple[Pattern, ...], tuple[tuple[Pattern, ...], ...]]:
+    """Return how matches begin, each once, and the patterns of each."""
+    found: dict[Pattern, list[Pattern]] = {}
+    for pattern in patterns:
+        if pattern.opening is not None and pattern.width > OPENING_WIDTHS[0]:
+            found.setdefault(pattern.opening.head, []).append(pattern)
+    return tuple(found), tuple(map(tuple, found.values()))
+
+
+def _unopened_width(pattern: Pattern) -> int:
+    return pattern.width if pattern.opening is None else min(pattern.width, OPENING_WIDTHS[0])
+
+
+def _opening_expressions(pattern: Pattern) -> tuple[bytes, ...]:
+    assert pattern.opening is not None
+    return pattern.opening.head.expression, *pattern.opening.longer
 
 
 def _plan_rule(rule: TextRule, numbers: dict[Pattern, int]) -> StreamRule:
@@ -168,10 +145,11 @@ def _plan_rule(rule: TextRule, numbers: dict[Pattern, int]) -> StreamRule:
     settled = rule.width
     if len(patterns) > 1:
         settled += max(pattern.width for pattern in rule.patterns)
+    reach = settled + 1
     if not rule.unless:
-        return StreamRule(rule, patterns, 0, settled + 1)
+        return StreamRule(rule, patterns, 0, reach, reach)
     before = rule.within + max(pattern.width for pattern in rule.unless) + 1
-    return StreamRule(rule, patterns, before, max(settled, rule.width + before) + 1)
+    return StreamRule(rule, patterns, before, max(reach, rule.width + before + 1), reach)
 
 
 _lock = threading.Lock()
@@ -208,8 +186,19 @@ class IncrementalMatcher:
         self._plan = plan
         self._length = 0
         self._resume: dict[int, int] = {}
+        self._opened: dict[int, int] = {}
         self._progress: dict[int, _RuleProgress] = {}
         self._active: set[int] = set()
+        # The first byte from which a rule could still be hit.
+        self.first_undecided = 0
+
+    def copy(self) -> "IncrementalMatcher":
+        """Return a matcher of the same text, to be continued in another way."""
+        other = copy(self)
+        own = vars(other)
+        own |= {name: own[name].copy() for name in ("_resume", "_opened", "_active")}
+        own["_progress"] = {number: one.copy() for number, one in self._progress.items()}
+        return other
 
     def feed(self, data: bytes, base: int, *, final: bool) -> list[FoldedHit]:
         """Return the hits that are decided now, for text whose byte at `base` is `data[0]`.
@@ -219,14 +208,13 @@ class IncrementalMatcher:
         text = _TextWindow(data, base, final)
         before, self._length = self._length, text.length
         self._find_matches(text, before)
-        if not self._active:
-            return []
         hits: list[FoldedHit] = []
         for number in sorted(self._active):
             progress = self._progress[number]
             hits += progress.decide_hits(text, self._plan.widths)
             if progress.is_idle:
                 self._active.discard(number)
+        self.first_undecided = self._find_undecided()
         return hits
 
     @property
@@ -235,17 +223,23 @@ class IncrementalMatcher:
         back = max(self._plan.widest + 2, self._plan.settled + self._plan.before + 1)
         return max(0, self._length - back)
 
-    @property
-    def first_undecided(self) -> int:
-        """The first byte from which a rule could still be hit."""
-        return max(0, self._length - self._plan.settled)
+    def _find_undecided(self) -> int:
+        """Return the first byte from which a rule could still be hit."""
+        places = [one.find_open_start(self._length) for one in self._progress.values()]
+        place = min((self._length - self._plan.unopened, *places, *self._opened.values()))
+        # No place opens again, since what rules it out is not undone.
+        return max(self.first_undecided, place)
 
     def _find_matches(self, text: _TextWindow, before: int) -> None:
         """Pass new matches to the rules that use their patterns."""
         first = max(0, before - self._plan.widest - 2 - text.base)
         block = text.data[first:] if first else text.data
         offset = text.base + first
-        for number in self._plan.find_matching(block):
+        found = self._plan.find_matching(block)
+        patterns = bisect_left(found, len(self._plan.patterns))
+        if not text.final:
+            self._find_openings(text, before, found[patterns:])
+        for number in found[:patterns]:
             width = self._plan.widths[number]
             known = text.length if text.final else text.length - width - 1
             start = max(before - width - 1, self._resume.get(number, 0), offset)
@@ -262,6 +256,18 @@ class IncrementalMatcher:
                     )
                     self._active.add(reader)
 
+    def _find_openings(self, text: _TextWindow, before: int, found: Iterable[int]) -> None:
+        """Note for each opening the first place from which its patterns may still match."""
+        stop = text.length - self._plan.unopened
+        for number in {*self._opened, *found}:
+            opening = self._plan.opening(number)
+            start = self._opened.pop(number, before - self._plan.unopened)
+            # An earlier match would be complete.
+            start = max(start, text.length - opening.width - 1, text.base)
+            place = opening.find_open(text.data, start - text.base, stop - text.base)
+            if place is not None:
+                self._opened[number] = place + text.base
+
 
 class _RuleProgress:
     """The state of one rule: its matches, and stretches that may still be cancelled."""
@@ -275,10 +281,34 @@ class _RuleProgress:
         self._last = 0
         self._count = 0
 
+    def copy(self) -> "_RuleProgress":
+        """Return the same state, to be continued in another way."""
+        other = copy(self)
+        own = vars(other)
+        own |= {name: own[name].copy() for name in ("_latest", "_unread", "_waiting")}
+        return other
+
     @property
     def is_idle(self) -> bool:
         """Whether nothing is left to decide."""
         return not self._waiting and not self._unread
+
+    def find_open_start(self, length: int) -> int:
+        """Return the first place where a hit may begin that is not decided yet; else the end."""
+        place = length
+        if self._count == MAX_HITS:
+            return place
+        if self._waiting:
+            place = self._waiting[0][0]
+        if self._unread:
+            place = min(place, *(start for _, start, _ in self._unread))
+        if not self._alone:
+            # A match that is wholly behind this cannot be part of a later stretch.
+            first = max(length - self._plan.reach, self._last)
+            for start in self._latest:
+                if first <= start < place:
+                    place = start
+        return place
 
     def note_match(self, pattern: int, start: int, end: int) -> None:
         """Record a match of one of the rule's patterns."""
@@ -327,6 +357,8 @@ class _RuleProgress:
 
 # Marks of Markdown read as spaces. A piece may end anywhere, so no mark is judged by its context.
 _MARK = re.compile(r"[*`~|#>]")
+# From here on, marks in text that is dropped are forgotten.
+_MAX_MARKS = 64
 _BLANKED = str.maketrans(dict.fromkeys("*`~|#>", " "))
 _LOWER = bytes(range(ord("a"), ord("z") + 1))
 _ROT13 = bytes.maketrans(_LOWER, _LOWER[13:] + _LOWER[:13])
@@ -340,15 +372,14 @@ class RuleSearch:
         self._padding = padding
         # Whether the text is inside a run of padding that is too long.
         self._skipping = False
-        # Whether the text without marks is read as well.
-        self._reads_bare = True
         self._restart(0)
 
     def _restart(self, place: int) -> None:
         self._run = 0
-        self._folding, self._bare_folding = IncrementalFold(place), IncrementalFold(place)
+        self._folding = IncrementalFold(place)
         self._plain, self._rot13 = IncrementalMatcher(self._plan), IncrementalMatcher(self._plan)
-        self._bare = IncrementalMatcher(self._plan)
+        # The text read without marks; up to the first mark it is the plain text.
+        self._bare: tuple[IncrementalFold, IncrementalMatcher] | None = None
         # Where marks stand in the text that is still kept.
         self._marks: list[int] = []
         self._taken = place
@@ -359,17 +390,23 @@ class RuleSearch:
         Places, here and in the result, count from the beginning of the whole text.
         """
         matches: list[TextMatch] = []
-        if final and self._taken == base == 0 and not _MARK.search(text):
-            # The whole text is here and has no marks, so its bare reading is the plain one.
-            self._reads_bare = False
         while self._taken < base + len(text):
             self._consume_text(text, base, matches)
         if final:
             matches += self._decide_text("", final=True)
             return SearchStep(tuple(matches), base + len(text))
-        plain = self._folding.original_place(self._plain.first_undecided)
-        bare = self._bare_folding.original_place(self._bare.first_undecided)
-        return SearchStep(tuple(matches), self._taken if self._skipping else min(plain, bare))
+        return SearchStep(
+            tuple(matches), self._taken if self._skipping else self._undecided_place()
+        )
+
+    def _undecided_place(self) -> int:
+        """Return the first place where something may still be found."""
+        plain = min(self._plain.first_undecided, self._rot13.first_undecided)
+        place = self._folding.original_place(plain)
+        if self._bare is None:
+            return place
+        folding, matcher = self._bare
+        return min(place, folding.original_place(matcher.first_undecided))
 
     def _consume_text(self, text: str, base: int, matches: list[TextMatch]) -> None:
         """Consume the text, or the part up to the end of a run of padding that is too long."""
@@ -396,22 +433,33 @@ class RuleSearch:
         self._skipping = True
 
     def _decide_text(self, text: str, *, final: bool) -> list[TextMatch]:
-        folding, bare, marks = self._folding, self._bare_folding, self._marks
+        marks = [self._taken + mark.start() for mark in _MARK.finditer(text)]
+        if marks and self._bare is None:
+            self._bare = self._folding.copy(), self._plain.copy()
+        folding = self._folding
         folding.feed(text, final=final)
         data, base = folding.data, folding.base
         plain = self._plain.feed(data, base, final=final)
         turned = self._rot13.feed(data.translate(_ROT13), base, final=final)
         matches = [_make_match(hit, folding) for hit in plain]
         matches += [_make_match(hit, folding, via="rot13") for hit in turned]
-        folding.drop_before(min(self._plain.first_undecided, self._plain.first_needed))
-        if self._reads_bare:
-            marks.extend(self._taken + mark.start() for mark in _MARK.finditer(text))
-            bare.feed(text.translate(_BLANKED), final=final)
-            unmarked = self._bare.feed(bare.data, bare.base, final=final)
-            bared = (_make_match(hit, bare, via="markup") for hit in unmarked)
-            matches += [match for match in bared if _holds_mark(match, marks)]
-            bare.drop_before(min(self._bare.first_undecided, self._bare.first_needed))
-            del marks[: bisect_left(marks, bare.original_place(bare.base))]
+        undecided = min(self._plain.first_undecided, self._rot13.first_undecided)
+        folding.drop_before(min(undecided, self._plain.first_needed))
+        if self._bare is not None:
+            self._marks += marks
+            matches += self._decide_bare(text, *self._bare, final=final)
+        return matches
+
+    def _decide_bare(
+        self, text: str, folding: IncrementalFold, matcher: IncrementalMatcher, *, final: bool
+    ) -> list[TextMatch]:
+        folding.feed(text.translate(_BLANKED), final=final)
+        hits = matcher.feed(folding.data, folding.base, final=final)
+        bared = (_make_match(hit, folding, via="markup") for hit in hits)
+        matches = [match for match in bared if _holds_mark(match, self._marks)]
+        folding.drop_before(min(matcher.first_undecided, matcher.first_needed))
+        if len(self._marks) > _MAX_MARKS:
+            del self._marks[: bisect_left(self._marks, folding.original_place(folding.base))]
         return matches
 
 

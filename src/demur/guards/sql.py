@@ -295,10 +295,18 @@ def _judge_truncate(unit: list[_SqlToken], _: list[_SqlToken]) -> SqlSweep | Non
     return _make_sweep("truncate", unit, rest, "every row")
 
 
+_SCRATCH_KINDS = frozenset({"table", "view"})
+# Names that people give to tables for the moment.
+_SCRATCH = re.compile(r"(?:pg_temp\.|#)?(?:te?mp_\w+|\w+_te?mp)|(?:pg_temp\.|#)\w+")
+
+
 def _judge_drop(unit: list[_SqlToken], _: list[_SqlToken]) -> SqlSweep | None:
     if len(unit) < 3 or unit[1].word not in _DROPS:
         return None
     target = 4 if unit[2].word == "if" and len(unit) > 4 else 2
+    is_single = "," not in [token.text for token in unit]
+    if is_single and unit[1].word in _SCRATCH_KINDS and _SCRATCH.fullmatch(unit[target].word):
+        return None
     return _make_sweep("drop", unit, target, f"the whole {unit[1].word}")
 
 

@@ -255,6 +255,12 @@ def _check_lists(name: str, config: ToolConfig) -> Iterator[Finding]:
         yield _list_finding(name, "TOOL_NOT_LISTED", detail, facts)
 
 
+def denied_tool_finding(name: str) -> Finding:
+    """Return the finding for a tool that settings deny."""
+    detail = f"`{shorten_name(name)}` is on the deny-list"
+    return _list_finding(name, "TOOL_DENIED", detail, {"pattern": name})
+
+
 def _list_finding(name: str, rule: str, detail: str, facts: dict[str, Any]) -> Finding:
     span = Span(start=0, end=len(name))
     return tool_finding(name, ReasonCode.TOOL_NOT_ALLOWED, rule, detail, facts, span=span)

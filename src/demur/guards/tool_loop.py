@@ -5,8 +5,10 @@ almost the same call with the same result, a cycle of calls, failure after failu
 although the arguments vary, and a call that keeps coming back with other calls in between. A
 different result is progress: polling a job that moves, turning pages and reading many files all
 pass. So do retries that wait: where times are known and the gaps never shrink, more of them are
-allowed, and calls that ask for a state may repeat longer still. A call keeps the marks it is
-compared by, so a history that grows by one call is judged without reading the others again.
+allowed. As many are if the result says that something is still under way, unless they are known
+to follow each other without a pause; and calls that ask for a state may repeat longer still. A call
+keeps the marks it is compared by, so a history that grows by one call is judged without reading
+the others again.
 
 Limits: results that were not recorded count as unchanged, but only for calls with the very same
 arguments; a loop longer than the longest cycle whose calls never come back alike is left to the
@@ -60,9 +62,21 @@ _FAILURE = re2.compile(
 # Calls that ask how something is doing that runs by itself, or wait for it.
 _STATE = re2.compile(
     r"(?:^|[^a-z])(?:status|poll|wait|sleep|progress|pending|(?:bash|task|command|shell)_?output"
-    r"|checks|rollout|healthz?|readyz?|is-active|(?:get|list|describe)[_ ](?:jobs?|pods?)"
+    r"|checks|rollout|healthz?|readyz?|is-active|background|squeue|qstat|pgrep"
+    r"|check[_-]?(?:run|job)s?|docker ps|ps (?:aux|-ef?)|tail -\w+"
+    r"|(?:get|list|describe|read|show|view)[_ -](?:[a-z]+[_ -])?"
+    r"(?:jobs?|pods?|runs?|builds?|deployments?|pipelines?|stacks?|workflows?)"
     r"|(?:run|job|pipeline|workflow|build|deployment)s? (?:view|get|show|list|watch))(?:[^a-z]|$)"
+    # The file that a command in the background writes to.
+    r"|[/\\]tasks[/\\][^\s\"]+[.]output(?:[^a-z]|$)|(?:^|[^a-z])nohup[.]out(?:[^a-z]|$)"
 )
+# Short results that say that something is still under way.
+_MOTION = re2.compile(
+    r"(?:^|[^a-z])(?:pending|queued|running|in[_ -]?progress|waiting|starting|creating|provisioning"
+    r"|activating|initiali[sz]ing|containercreating|not (?:yet )?(?:ready|finished|complete|done)"
+    r"|no (?:new|further) output|still (?:building|working|processing))(?:[^a-z]|$)"
+)
+_MAX_MOTION = 600
 
 
 def _check_amount(what: str, value: Any, *, none: bool) -> None:
@@ -131,6 +145,12 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return bool(
             _STATE.search(f"{_fold_text(self.name)} {self.exact_arguments[:_MAX_COMPARED]}")
         )
+
+    @cached_property
+    def shows_motion(self) -> bool:
+        """Whether the result says that something is still under way."""
+        text = self.outcome or ""
+        return len(text) <= _MAX_MOTION and not self.is_failure and bool(_MOTION.search(text))
 
     def argument_similarity(self, other: "RecordedCall") -> float:
         """Return how alike the arguments are, from 0 to 1; 1 if only ids and numbers differ."""
@@ -242,8 +262,9 @@ class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How much repetition makes a loop, and the budgets.
 
     `repeats` calls (or rounds of a cycle) in a row make a loop, `patient_repeats` if each waits
-    at least `pause_s` seconds and no shorter than the one before, `polling_repeats` if the call
-    asks for the state of something that runs. `near` is how alike arguments are that count as the
+    at least `pause_s` seconds and either no shorter than the one before, or for something that
+    its result calls unfinished (also where no times are known), `polling_repeats` if the call asks
+    for the state of something that runs. `near` is how alike arguments are that count as the
     same if the result is the same. `no_progress` failures in a row are too many, whatever the
     arguments; `recurrences` times the same call with the same telling result, with other calls in
     between. `ignore` names tools whose repetition means nothing, such as one that scrolls.
@@ -304,7 +325,7 @@ def _find_cycle(calls: tuple[RecordedCall, ...], first: int, config: LoopConfig)
         rounds = 1 + matching // length
         needed = config.repeats
         part = calls[-rounds * length :]
-        if rounds >= needed and _is_patient(part, length, config.pause_s):
+        if rounds >= needed and _may_wait(part, length, config.pause_s):
             needed = max(needed, config.patient_repeats)
         if rounds >= needed and any(call.asks_for_state for call in part[:length]):
             needed = max(needed, config.polling_repeats)
@@ -342,14 +363,17 @@ def _is_stuck(call: RecordedCall) -> bool:
     return call.is_failure or len(call.outcome or "") >= _MIN_TELLING_RESULT
 
 
-def _is_patient(calls: tuple[RecordedCall, ...], length: int, pause_s: float) -> bool:
+def _may_wait(calls: tuple[RecordedCall, ...], length: int, pause_s: float) -> bool:
+    """Return whether the calls wait for each other, or for what their results call unfinished."""
+    shows_motion = any(call.shows_motion for call in calls[:length])
     times = [call.at_s for call in calls[::length] if call.at_s is not None]
     if len(times) < len(calls[::length]):
-        return False
+        return shows_motion
     gaps = [later - earlier for earlier, later in pairwise(times)]
+    if any(gap < pause_s for gap in gaps):
+        return False
     # A tenth less is clock jitter.
-    waits = all(gap >= pause_s for gap in gaps)
-    return waits and all(later >= 0.9 * earlier for earlier, later in pairwise(gaps))
+    return shows_motion or all(later >= 0.9 * earlier for earlier, later in pairwise(gaps))
 
 
 def _loop_finding(
@@ -392,8 +416,10 @@ def _find_stall(calls: tuple[RecordedCall, ...], first: int, config: LoopConfig)
             break
         count += 1
     needed = config.no_progress
-    if count >= needed and _is_patient(done[-count:], 1, config.pause_s):
+    if count >= needed and _may_wait(done[-count:], 1, config.pause_s):
         needed = max(needed, config.patient_repeats)
+    if last.asks_for_state:
+        needed = max(needed, config.polling_repeats)
     if count < needed:
         return None
     name, start = shorten_name(last.name), first + len(done) - count

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import re2
 
-from demur.scan.grammar import node_size, to_regex
+from demur.scan.cache import require_loading
 from demur.scan.pattern import Pattern
 
 # re2 builds the automaton while matching; with too little memory it starts over.
@@ -152,6 +152,9 @@ class PatternDatabase:
         return self._compile().engine
 
     def _compile(self) -> "_CompiledPatterns":
+        if self._compiled is not None:
+            return self._compiled
+        require_loading()
         with self._lock:
             if self._compiled is None:
                 engine, vague = self._engine_type or choose_engine(), self._presence_only
@@ -167,6 +170,17 @@ class PatternDatabase:
             block = _ScanBlock(start, stop, max(start - 1, 0))
             self._scan(data[block.first : stop + self.width + 1], block, places)
         return ScanCandidates(self.patterns, data, places)
+
+    def find_present(self, data: bytes) -> set[int]:
+        """Return which patterns may match in folded text, without places."""
+        engine, under = self._compile()
+        found = engine.find_matching(data)
+        return {
+            index
+            for clause in found
+            for index, others in under[clause]
+            if not others or others.issubset(found)
+        }
 
     def _scan(self, part: bytes, block: "_ScanBlock", places: _Places) -> None:
         """Add the places where patterns may begin in one block."""
@@ -250,8 +264,8 @@ def _compile_patterns(
     needs: list[list[int]] = []
     vague: set[int] = set()
     for pattern in patterns:
-        small = node_size(pattern.core) <= engine_type.max_pattern_size
-        clauses = (to_regex(pattern.core),) if small else pattern.required_words.clauses
+        small = pattern.index.core_size <= engine_type.max_pattern_size
+        clauses = (pattern.index.core,) if small else pattern.index.required_words.clauses
         needs.append([numbers.setdefault(clause, len(numbers)) for clause in clauses])
         # Single words are frequent, so their places are not recorded.
         vague.update(() if small and not presence_only else needs[-1])

@@ -29,6 +29,10 @@ class BoundaryNode(NamedTuple):
     """A word boundary; matches no bytes."""
 
 
+class TextStartNode(NamedTuple):
+    """The start of the text; matches no bytes."""
+
+
 class SequenceNode(NamedTuple):
     """One part after the other."""
 
@@ -49,7 +53,8 @@ class RepeatNode(NamedTuple):
     max_count: int
 
 
-PatternNode = LiteralNode | OneOfNode | BoundaryNode | SequenceNode | ChoiceNode | RepeatNode
+EdgeNode = BoundaryNode | TextStartNode
+PatternNode = LiteralNode | OneOfNode | EdgeNode | SequenceNode | ChoiceNode | RepeatNode
 
 ANY_BYTE = OneOfNode(frozenset(range(256)))
 
@@ -61,7 +66,7 @@ def match_widths(node: PatternNode) -> tuple[int, int]:
             return len(text), len(text)
         case OneOfNode():
             return 1, 1
-        case BoundaryNode():
+        case BoundaryNode() | TextStartNode():
             return 0, 0
         case SequenceNode(parts):
             pairs = [match_widths(part) for part in parts]
@@ -79,7 +84,7 @@ def node_size(node: PatternNode) -> int:
     match node:
         case LiteralNode(text):
             return len(text)
-        case OneOfNode() | BoundaryNode():
+        case OneOfNode() | BoundaryNode() | TextStartNode():
             return 1
         case SequenceNode(parts) | ChoiceNode(parts):
             return sum(map(node_size, parts))
@@ -94,8 +99,8 @@ def to_regex(node: PatternNode) -> bytes:
             return b"".join(map(_escape_byte, text))
         case OneOfNode(members):
             return _class_regex(members)
-        case BoundaryNode():
-            return rb"\b"
+        case BoundaryNode() | TextStartNode():
+            return rb"\b" if isinstance(node, BoundaryNode) else b"^"
         case SequenceNode(parts):
             return b"".join(map(to_regex, parts))
         case ChoiceNode(options):
@@ -220,8 +225,8 @@ class _PatternParser:
         part = self.parse_atom()
         if self.peek() not in {"?", "*", "+", "{"} or _NAME.match(self.source, self.position):
             return part
-        if isinstance(part, BoundaryNode):
-            self.fail("`\\b` cannot be repeated")
+        if isinstance(part, EdgeNode):
+            self.fail(f"`{self.source[start : start + 2]}` cannot be repeated")
         least, most = self.parse_count(part)
         if self.peek() in {"?", "+", "*", "{"} and not _NAME.match(self.source, self.position):
             problem = f"`{self.peek()}` cannot follow a repeat"
@@ -268,7 +273,7 @@ class _PatternParser:
         if character in "?*+{":
             self.fail(f"`{character}` repeats nothing", f"write `\\{character}` for the character")
         if character in "^$":
-            help_text = f"rules look anywhere in the text; write `\\{character}` for the character"
+            help_text = f"write `\\{character}` for the character, `\\A` for the start of the text"
             self.fail(f"`{character}` does not anchor here", help_text)
         if character in "]}":
             self.fail(f"this `{character}` closes nothing", f"write `\\{character}`")
@@ -297,6 +302,8 @@ class _PatternParser:
             return OneOfNode(_CLASSES[character])
         if character == "b":
             return BoundaryNode()
+        if character == "A":
+            return TextStartNode()
         if character and character in _PUNCTUATION:
             return LiteralNode(character.encode())
         raise self.make_escape_error(character)
@@ -311,7 +318,7 @@ class _PatternParser:
             problem, help_text = "the pattern ends in a `\\`", "write `\\\\` for the character"
         else:
             problem = f"`\\{character}` is not in the grammar"
-            help_text = "classes are `\\b \\s \\d \\w`"
+            help_text = "classes are `\\b \\s \\d \\w`, and `\\A` is the start of the text"
         return PatternError(problem, position=self.position - 2, help=help_text)
 
     def parse_group(self) -> PatternNode:
@@ -364,7 +371,7 @@ class _PatternParser:
         self.take()
         node = self.parse_escape()
         if not isinstance(node, OneOfNode | LiteralNode):
-            self.fail("`\\b` cannot stand in a class", position=start)
+            self.fail(f"`{self.source[start : start + 2]}` cannot stand in a class", position=start)
         return node
 
     def parse_range(self, first: int, member: LiteralNode) -> set[int]:

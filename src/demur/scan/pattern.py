@@ -1,16 +1,19 @@
 r"""Patterns: regular expressions over folded text whose matches have a maximum width.
 
 Every engine matches them in linear time and alike. The grammar has literals, classes, groups,
-`|`, `?`, bounded `{m,n}`, `.`, `\b`, `\s`, `\d`, `\w` (and `\S`, `\D`, `\W`). Folded text has
-no run of white space, so `\s+` and `\s*` are bounded too. Letters outside ASCII stand for their
-folded form, in the pattern as in the text. `{name}` stands for words defined elsewhere.
+`|`, `?`, bounded `{m,n}`, `.`, `\b`, `\s`, `\d`, `\w` (and `\S`, `\D`, `\W`), and `\A` for the
+start of the text. Folded text has no run of white space, so `\s+` and `\s*` are bounded too.
+Letters outside ASCII stand for their folded form, in the pattern as in the text. `{name}` stands
+for words defined elsewhere.
 
 A large pattern is slow to compile and to run. So an engine first looks for its core, a part
 without wide gaps, or for the words that every match needs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.resources import files
+from math import fsum
 from typing import NamedTuple
 
 from demur.scan.grammar import (
@@ -23,11 +26,13 @@ from demur.scan.grammar import (
     PatternNode,
     RepeatNode,
     SequenceNode,
+    TextStartNode,
     match_widths,
     node_size,
     parse_node,
     to_regex,
 )
+from demur.scan.opening import find_openings
 
 # Words that stand in a great many requests, so that they rule out little.
 COMMON_WORDS = frozenset((files("demur.scan") / "common_words.txt").read_text("ascii").split())
@@ -99,7 +104,8 @@ def is_whole_word(phrase: bytes) -> bool:
 
 
 def _total_rate(words: Iterable[bytes]) -> float:
-    return sum(map(_text_rate, words))
+    # An exact sum, so that the order of a set makes no difference.
+    return fsum(map(_text_rate, words))
 
 
 def _text_rate(text: bytes) -> float:
@@ -128,8 +134,8 @@ def _analyze_node(node: PatternNode) -> _NodeNeeds:
         case OneOfNode(members):
             texts = frozenset(bytes([member]) for member in members)
             return _NodeNeeds(texts) if len(texts) <= 4 else _NO_NEEDS
-        case BoundaryNode():
-            return _NodeNeeds(frozenset({_WORD_EDGE}))
+        case BoundaryNode() | TextStartNode():
+            return _NodeNeeds(frozenset({_WORD_EDGE if isinstance(node, BoundaryNode) else b""}))
         case SequenceNode(parts):
             return _analyze_sequence([_analyze_node(part) for part in _with_edges(parts)])
         case ChoiceNode(options):
@@ -147,7 +153,10 @@ def _with_edges(parts: tuple[PatternNode, ...]) -> Iterator[PatternNode]:
         if isinstance(part, ChoiceNode):
             before = parts[max(index - 1, 0) : index]
             after = parts[index + 1 : index + 2]
-            head, tail = (tuple(e for e in near if e == BoundaryNode()) for near in (before, after))
+            head, tail = (
+                tuple(edge for edge in near if isinstance(edge, BoundaryNode))
+                for near in (before, after)
+            )
             yield ChoiceNode(tuple(SequenceNode((*head, option, *tail)) for option in part.options))
         else:
             yield part
@@ -270,7 +279,7 @@ def _has_gap(node: PatternNode) -> bool:
 
 def _estimate_rate(node: PatternNode) -> float:
     """Return how often a page of text may hold the words that the node needs."""
-    rates = (sum(map(_core_text_rate, words)) for words in required_word_sets(node))
+    rates = (fsum(map(_core_text_rate, words)) for words in required_word_sets(node))
     return min(rates, default=_CORE_RATE_BY_LENGTH[0])
 
 
@@ -292,34 +301,76 @@ MAX_MATCH_WIDTH = 2_000
 _MAX_PATTERN_SIZE = 20_000
 
 
+class PatternIndex(NamedTuple):
+    """How to search for a pattern in many: by its core or by the words that it requires.
+
+    `core` is an expression for a part that every match holds, faster to search for and rare
+    elsewhere; `core_size` is the number of its positions.
+    """
+
+    core: bytes
+    core_size: int
+    required_words: RequiredWords
+
+
+class PatternOpening(NamedTuple):
+    """How the matches of a pattern begin: see `demur.scan.opening`.
+
+    `head` is the first opening, `longer` the expressions of the others.
+    """
+
+    head: "Pattern"
+    longer: tuple[bytes, ...]
+
+
+def _index_node(node: PatternNode) -> PatternIndex:
+    core = find_core(node)
+    return PatternIndex(to_regex(core), node_size(core), find_required_words(node))
+
+
+def _open_node(node: PatternNode) -> PatternOpening | None:
+    found = find_openings(node)
+    if not found:
+        return None
+    first, *others = found
+    head = Pattern("", to_regex(first), match_widths(first)[1], partial(_index_node, first))
+    return PatternOpening(head, tuple(map(to_regex, others)))
+
+
 class Pattern:
     """A pattern that all engines can match. Equal to another that matches the same way."""
 
-    __slots__ = ("_core", "_node", "_required", "expression", "source", "width")
+    __slots__ = ("_index", "_opening", "expression", "source", "width")
 
-    def __init__(self, source: str, node: PatternNode) -> None:
+    def __init__(
+        self,
+        source: str,
+        expression: bytes,
+        width: int,
+        index: PatternIndex | Callable[[], PatternIndex],
+        opening: PatternOpening | Callable[[], PatternOpening | None] | None = None,
+    ) -> None:
         self.source = source
         # The regular expression over bytes, the same for all engines.
-        self.expression = to_regex(node)
+        self.expression = expression
         # The maximum number of bytes of folded text in a match.
-        self.width = match_widths(node)[1]
-        self._node = node
-        self._core: PatternNode | None = None
-        self._required: RequiredWords | None = None
+        self.width = width
+        self._index = index
+        self._opening = opening
 
     @property
-    def required_words(self) -> RequiredWords:
-        """Words that every matching text holds; faster to search for."""
-        if self._required is None:
-            self._required = find_required_words(self._node)
-        return self._required
+    def index(self) -> PatternIndex:
+        """How to search for it; computed on first use."""
+        if not isinstance(self._index, PatternIndex):
+            self._index = self._index()
+        return self._index
 
     @property
-    def core(self) -> PatternNode:
-        """A part that every match holds; faster to search for, and rare elsewhere."""
-        if self._core is None:
-            self._core = find_core(self._node)
-        return self._core
+    def opening(self) -> PatternOpening | None:
+        """How its matches begin, if that is known; computed on first use."""
+        if callable(self._opening):
+            self._opening = self._opening()
+        return self._opening
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and other.expression == self.expression
@@ -348,5 +399,6 @@ def parse_pattern(source: str, words: Mapping[str, PatternNode] = NO_WORDS) -> P
         problem = "the pattern is too large when its repeats are written out"
         help_text = "use fewer or smaller repeats"
     else:
-        return Pattern(source, node)
+        parts = source, to_regex(node), wide
+        return Pattern(*parts, partial(_index_node, node), partial(_open_node, node))
     raise PatternError(problem, position=0, help=help_text)

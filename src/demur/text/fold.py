@@ -193,11 +193,11 @@ class FoldedText:
         """Return the characters of the original that the bytes from `start` to `end` came from."""
         # INVARIANT: what is folded away widens no span, and nothing is mapped outside the text.
         if end <= start:
-            place = self._find_origin(start)
+            place = self.original_place(start)
             return place, place
-        return self._find_origin(start), self._find_origin(end - 1) + 1
+        return self.original_place(start), self.original_place(end - 1) + 1
 
-    def _find_origin(self, byte: int) -> int:
+    def original_place(self, byte: int) -> int:
         """Return the place of the character that the byte came from; past the end, the end."""
         if byte >= len(self.data):
             return len(self._text)

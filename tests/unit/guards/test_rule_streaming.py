@@ -7,14 +7,9 @@ from support.sample_rules import make_rules
 from demur.codes.vocabulary import Surface
 from demur.guards.rule_matching import MAX_HITS
 from demur.guards.rule_streaming import (
-    MAX_PADDING,
-    PADDING,
-    IncrementalFold,
     IncrementalMatcher,
     RuleSearch,
     StreamPlan,
-    find_padding,
-    find_padding_start,
     get_stream_plan,
 )
 from demur.guards.text_rules import RuleSet
@@ -22,6 +17,13 @@ from demur.guards.text_search import TextMatch
 from demur.model.finding import Action
 from demur.scan.database import compile_searcher
 from demur.text.fold import fold_character, fold_text
+from demur.text.incremental_fold import (
+    MAX_PADDING,
+    PADDING,
+    IncrementalFold,
+    find_padding,
+    find_padding_start,
+)
 
 TEXTS = [
     "Plain ASCII, with  two   spaces.",
@@ -215,10 +217,31 @@ def test_old_text_is_needed_no_more() -> None:
     text = b"." * 80 + b" go"
     matching.feed(text, 0, final=False)
 
-    assert matching.first_undecided == 83 - (2 + 6 + 4 + 2)
-    assert matching.first_needed == matching.first_undecided - (6 + 4 + 2)
+    assert matching.first_undecided == 83 - (2 + 1)
+    assert matching.first_needed == 83 - (2 + 6 + 4 + 2) - (6 + 4 + 2)
     [hit] = matching.feed(text[matching.first_needed :], matching.first_needed, final=True)
     assert (hit.start, hit.end) == (81, 83)
+
+
+WIDE = make_rules("pattern: '\\bhere is (\\w{1,9} ){0,9}(guide|plan) to rob\\b'\nunless: [never]")
+PROSE = "the weather is fine today and there is nothing else to say about it, " * 3
+
+
+def undecided(text: str) -> int:
+    """Return how much of a text, read in pieces, may still be part of a hit."""
+    matching = IncrementalMatcher(StreamPlan(WIDE))
+    for end in range(30, len(text) + 30, 30):
+        matching.feed(text[:end].encode(), 0, final=False)
+    return len(text) - matching.first_undecided
+
+
+def test_text_is_kept_only_while_a_match_may_have_begun() -> None:
+    begun = "here is one small plan to "
+    assert undecided(PROSE) < 60
+    assert undecided(f"{PROSE}{begun}") < 60
+    assert undecided(f"{PROSE}{begun}rob {PROSE[:90]}") == len(f"{begun}rob {PROSE[:90]}")
+    assert undecided(f"{PROSE}here is one more word that i did not say and will not") < 60
+    assert undecided(f"{PROSE}here is a b c d e f g h{' i' * 30}") < 90
 
 
 RULES = make_rules("pattern: bad words", "all: [one, two]\nwithin: 20")

@@ -6,9 +6,11 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 from demur.guards.text_rules import (
+    RuleCounts,
     RuleSet,
     TextRule,
     TextRuleError,
+    add_languages,
     builtin_rules,
     load_rules,
     parse_rules,
@@ -225,3 +227,66 @@ def test_the_built_in_rules_of_each_surface_load(surface: str) -> None:
 def test_a_surface_without_rules_says_so() -> None:
     with pytest.raises(InputError, match="the surface `policy` has no built-in text rules"):
         builtin_rules(Surface.POLICY)
+
+
+def test_a_rule_may_say_how_right_it_was(core: Registry) -> None:
+    counted = changed("  refuse:", "  measured: {right: 40, wrong: 1}\n  refuse:")
+    [rule] = parse_rules(counted, registry=core).rules
+
+    assert rule.measured == RuleCounts(right=40, wrong=1)
+    assert parse_rules(f"{HEAD}rules:{RULE}", registry=core).rules[0].measured is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "problem"),
+    [
+        ("{right: 4}", "`wrong` is missing"),
+        ("{right: many, wrong: 1}", "`right` is a number of texts"),
+        ("{right: 4, wrong: -1}", "`wrong` is a number of texts"),
+        ("{right: 4, wrong: 1, other: 2}", "other"),
+        ("4", "counts"),
+    ],
+)
+def test_wrong_counts_are_reported(core: Registry, counts: str, problem: str) -> None:
+    text = changed("  refuse:", f"  measured: {counts}\n  refuse:")
+
+    assert problem in " ".join(problems(text, core))
+
+
+def test_the_start_of_a_streamed_text_is_not_known(core: Registry) -> None:
+    text = changed(r"\bignore", r"\Aignore")
+
+    assert parse_rules(text, registry=core).rules
+    streamed = problems(text.replace("surface: input", "surface: output"), core)
+    assert r"`\A` is not for streamed text" in streamed[0]
+
+
+@pytest.mark.parametrize("surface", BUILT_IN)
+def test_a_built_in_rule_that_holds_is_right_twenty_times_as_often_as_wrong(surface: str) -> None:
+    """Crisis rules are never weakened; rules with few hits are judged by their rows."""
+    for each in add_languages(builtin_rules(surface)).rules:
+        counts = each.measured or RuleCounts(right=0, wrong=0)
+        often = counts.right + counts.wrong >= 20
+        if often and each.action is not Action.WARN and each.code != "CRISIS_ESCALATION":
+            assert counts.right >= 20 * counts.wrong, each.id
+
+
+def test_each_input_rule_that_holds_says_how_right_it_was() -> None:
+    holding = [
+        each
+        for each in add_languages(builtin_rules("input")).rules
+        if each.action is not Action.WARN
+    ]
+    uncounted = [each.id for each in holding if each.measured is None]
+    # Crisis rules are never turned into warnings, and rules with few hits are judged by their rows.
+    too_often_wrong = [
+        each.id
+        for each in holding
+        if each.measured is not None
+        and each.code != "CRISIS_ESCALATION"
+        and each.measured.right + each.measured.wrong >= 20
+        and each.measured.right < 20 * each.measured.wrong
+    ]
+
+    assert len(holding) > 400
+    assert (uncounted, too_often_wrong) == ([], [])

@@ -284,11 +284,35 @@ def test_another_name_does_not_hide_a_repeat() -> None:
         call_guard("BashOutput", bash_id="a1", result="still running"),
         call_guard("job_status", id=7, result="pending"),
         call_guard("Bash", command="sleep 30; kubectl get pods", result="web  Pending"),
+        call_guard("Bash", command="gh pr checks 17", result=f"build  pending  {LONG}"),
+        call_guard("read_background_job", job="b1", result="nothing new"),
+        call_guard("list_workflow_runs", branch="x", result={"state": "queued"}),
+        call_guard("Bash", command="tail -n 5 build.log", result=LONG),
+        call_guard("Bash", command="aws cloudformation describe-stacks", result="CREATING"),
+        call_guard("Read", file_path="/var/claude/-p/s/tasks/b1x.output", result=LONG),
+        call_guard("Bash", command="cat /var/claude/-p/s/tasks/b1x.output", result="started"),
+        call_guard("Bash", command="cat nohup.out", result="started"),
     ],
 )
 def test_asking_for_a_state_may_repeat_for_longer(asked: RecordedCall) -> None:
     assert rules([asked] * 19) == []
     assert rules([asked] * 20) == ["REPEAT"]
+
+
+@pytest.mark.parametrize(
+    "result", ["2 of 9 jobs running", '{"state": "IN_PROGRESS"}', "Not yet done."]
+)
+def test_a_result_that_is_under_way_may_be_asked_for_again(result: str) -> None:
+    asked = call_guard("Read", file="out.txt", result=result)
+
+    assert rules([asked] * 9) == []
+    assert rules([*[asked] * 8, call_guard("Read", file="out.txt")]) == []
+    assert rules([asked] * 10) == ["REPEAT"]
+
+
+@pytest.mark.parametrize("result", ["Error: the job is not running", f"running {LONG * 20}", "ran"])
+def test_other_results_are_not_under_way(result: str) -> None:
+    assert rules([call_guard("Read", file="out.txt", result=result)] * 3) == ["REPEAT"]
 
 
 LEGITIMATE = {
@@ -326,7 +350,16 @@ def test_patience_ends() -> None:
 
 def test_haste_is_not_patience() -> None:
     assert rules(call_guard(result="pending", at_s=0.2 * n) for n in range(3)) == ["REPEAT"]
-    assert rules(call_guard(result="pending", at_s=at) for at in (0.0, 60.0, 62.0)) == ["REPEAT"]
+    hasty = [call_guard(result="nothing new", at_s=at) for at in (0.0, 60.0, 62.0)]
+    assert rules(hasty) == ["REPEAT"]
+
+
+def test_what_is_under_way_may_be_asked_for_at_any_pace_of_a_model() -> None:
+    paces = [5.0, 3.5, 4.2, 1.1, 9.0, 2.0, 6.0, 3.0]
+    asked = [call_guard(result="pending", at_s=sum(paces[:n])) for n in range(9)]
+
+    assert rules(asked) == []
+    assert rules([*asked, call_guard(result="pending", at_s=60.0)]) == ["REPEAT"]
 
 
 def test_patience_holds_for_failures_too() -> None:

@@ -7,6 +7,7 @@ import pytest
 from demur.scan.database import (
     PatternDatabase,
     Re2Engine,
+    ScanEngineType,
     SearchWindow,
     choose_engine,
     compile_searcher,
@@ -52,6 +53,16 @@ def test_the_edge_of_a_chunk_is_no_edge_of_a_word() -> None:
 
     for shift in range(20):
         assert spans(database, b"x" * shift + b"cat" + b"x" * 20) == {}
+
+
+@pytest.mark.parametrize("engine", [Re2Engine, choose_engine()])
+def test_only_the_start_of_the_text_is_its_start(engine: ScanEngineType) -> None:
+    pattern = parse_pattern(r"(\A|\. )cat")
+    database = PatternDatabase([pattern], engine=engine, chunk=16)
+
+    for shift in range(40):
+        assert spans(database, b"x" * shift + b"cat") == ({} if shift else {0: [(0, 3)]})
+        assert spans(database, b"x" * shift + b". cat") == {0: [(shift, shift + 5)]}
 
 
 def test_spans_are_leftmost_and_do_not_overlap_across_chunks() -> None:

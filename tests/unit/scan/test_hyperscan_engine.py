@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.scan.hyperscan_engine import save_cached
+from demur.scan.cache import save_cached
 
 hyperscan = pytest.importorskip("hyperscan")
 from demur.scan import hyperscan_engine  # noqa: E402 - needs what was just asked for

@@ -35,11 +35,13 @@ def test_words_are_used_by_name() -> None:
     assert parse_pattern("{buy}s", words).width == len("buy an hammers")
 
 
-def test_required_words_are_computed_once() -> None:
+def test_the_search_for_a_pattern_is_computed_once() -> None:
     pattern = parse_pattern(r"\bmake\b.{0,40}\b(bombs?|grenades?)\b")
 
-    assert pattern.required_words is pattern.required_words
-    assert pattern.required_words.clauses[0] == rb"\bbomb\b|\bbombs\b|\bgrenade\b|\bgrenades\b"
+    assert pattern.index is pattern.index
+    assert (
+        pattern.index.required_words.clauses[0] == rb"\bbomb\b|\bbombs\b|\bgrenade\b|\bgrenades\b"
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ class Taint(StrEnum):
     DECODED = "decoded"
     SECRET = "secret"  # noqa: S105 - the name of an origin
     ENVIRONMENT = "environment"
+    # A single variable of the environment.
+    VARIABLE = "variable"
     FILE = "file"
     INPUT = "input"
     # A file on disk or a program's own output: no text of this script is in it.

@@ -55,6 +55,9 @@ def check_hosts(hosts: list[str], context: CommandContext) -> Iterator[CommandHi
             yield CommandHit("HOST_NOT_ALLOWED", host)
 
 
+PRIVATE_TAINTS = frozenset({Taint.SECRET, Taint.ENVIRONMENT, Taint.VARIABLE})
+
+
 def check_sent_data(
     taints: frozenset[Taint], hosts: list[str], context: CommandContext, *, data: bool
 ) -> Iterator[CommandHit]:
@@ -62,7 +65,7 @@ def check_sent_data(
     if _are_trusted_hosts(hosts, context):
         return
     target = hosts[0] if hosts else ""
-    if taints & {Taint.SECRET, Taint.ENVIRONMENT}:
+    if taints & PRIVATE_TAINTS:
         yield CommandHit("SECRET_SENT", target)
     elif Taint.FILE in taints:
         yield CommandHit("DATA_SENT", target)
@@ -70,7 +73,7 @@ def check_sent_data(
         yield CommandHit("WORK_SENT", target)
 
 
-_LEAVING = frozenset({Taint.SECRET, Taint.ENVIRONMENT, Taint.FILE})
+_LEAVING = PRIVATE_TAINTS | {Taint.FILE}
 _REMOTE = re.compile(r"(?![A-Za-z]:[\\/])(?:[^/]+:|rsync://)")
 _DEV_TCP = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/")
 _CURL_VALUED = word_set(

@@ -5,6 +5,7 @@ call does to the walk that all handlers share.
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 
 from demur.guards.code_execution.call import (
@@ -20,7 +21,12 @@ from demur.guards.code_execution.call import (
 )
 from demur.guards.code_execution.context import MAX_DEPTH, CommandContext, Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
-from demur.guards.code_execution.network_checks import check_hosts, check_sent_data, find_hosts
+from demur.guards.code_execution.network_checks import (
+    PRIVATE_TAINTS,
+    check_hosts,
+    check_sent_data,
+    find_hosts,
+)
 from demur.guards.code_execution.paths import PathKind, classify_path
 from demur.guards.code_execution.python_values import PythonValues
 from demur.guards.static.python_flow import is_self
@@ -313,7 +319,14 @@ def _check_request(walk: PythonWalk, node: ast.Call, name: str) -> None:
     values = [walk.names.evaluate_node(argument) for argument in arguments]
     hosts = find_hosts([value.text for value in values])
     taints = frozenset[Taint]().union(*(value.taints for value in values))
-    leaving = taints & {Taint.SECRET, Taint.ENVIRONMENT}
+    is_login = any(value.text.startswith("https://") for value in values) and bool(hosts)
+    content = [
+        argument
+        for argument in arguments
+        if not (is_login and _is_login(walk, node, argument, hosts))
+    ]
+    contents = (walk.names.evaluate_node(argument).taints for argument in content)
+    leaving = frozenset[Taint]().union(*contents) & PRIVATE_TAINTS
     file_sent = Taint.INPUT in taints and any(item.arg in _BODY_KEYWORDS for item in node.keywords)
     sent = check_sent_data(leaving, hosts, walk.context, data=file_sent)
     for rule, target in (*check_hosts(hosts, walk.context), *sent):
@@ -323,8 +336,24 @@ def _check_request(walk: PythonWalk, node: ast.Call, name: str) -> None:
         walk.walker.record_write(walk.names.evaluate_node(node.args[1]).text, fetched)
 
 
+def _is_login(walk: PythonWalk, node: ast.Call, argument: ast.expr, hosts: list[str]) -> bool:
+    """Report and return whether an argument logs in to a fixed host with one variable."""
+    if not any(item.value is argument and item.arg in _LOGIN_KEYWORDS for item in node.keywords):
+        return False
+    if walk.names.evaluate_node(argument).taints & PRIVATE_TAINTS != {Taint.VARIABLE}:
+        return False
+    if isinstance(argument, ast.Dict):
+        for key, value in zip(argument.keys, argument.values, strict=True):
+            name = "" if key is None else walk.names.evaluate_node(key).text
+            private = walk.names.evaluate_node(value).taints & PRIVATE_TAINTS
+            if private and not _LOGIN_HEADER.search(name):
+                return False
+    walk.report("LOGIN_SENT", node, hosts[0])
+    return True
+
+
 def _check_send(walk: PythonWalk, node: ast.Call, _: str) -> None:
-    leaving = walk.first_arg(node).taints & {Taint.SECRET, Taint.ENVIRONMENT}
+    leaving = walk.first_arg(node).taints & PRIVATE_TAINTS
     for rule, target in check_sent_data(leaving, [], walk.context, data=False):
         walk.report(rule, node, target)
 
@@ -336,6 +365,8 @@ _TREE_DELETERS = word_set(
     "shutil.rmtree dir_util.remove_tree distutils.dir_util.remove_tree"
     " tempfile.TemporaryDirectory._rmtree TemporaryDirectory._rmtree"
 )
+_LOGIN_KEYWORDS = frozenset({"headers", "auth"})
+_LOGIN_HEADER = re.compile(r"(?i)authori[sz]ation|token|api-?key|-key$|^cookie$")
 _BODY_KEYWORDS = frozenset({"data", "files", "json", "content"})
 _CLIENTS = "requests httpx requests.session() requests.Session() httpx.Client()"
 CALL_HANDLERS: dict[str, CallHandler] = {

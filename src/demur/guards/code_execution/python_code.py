@@ -32,6 +32,8 @@ from demur.guards.static.python_syntax import parse_python
 _MAX_NODES = 20_000
 _MAX_DELETERS = 50
 _NATIVE = frozenset({"ctypes", "cffi", "_ctypes"})
+# Ways to reach a function without its name.
+_LOOKUPS = frozenset({"globals", "locals", "vars", "eval", "exec", "getattr", "__dict__"})
 
 
 def read_python(arg: Arg, walker: Walker, location: Location) -> None:
@@ -109,8 +111,13 @@ def _judge_module(tree: ast.Module, walk: PythonWalk) -> None:
         walk.names.modules.update(_imported_names(imported))
     for node in nodes:
         _bind_names(node, walk)
+    idle = _idle_calls(tree)
     for call in calls:
+        unclear_modules, unclear_runs = set(walk.unclear_modules), list(walk.unclear_runs)
         _judge_call(call, walk)
+        if id(call) in idle:
+            # Nothing here calls the function, so what its parameter holds runs nowhere.
+            walk.unclear_modules, walk.unclear_runs = unclear_modules, unclear_runs
     _report_socket_shell(calls, walk)
     for imported in imports:
         names = [name.name for name in imported.names]
@@ -122,6 +129,29 @@ def _judge_module(tree: ast.Module, walk: PythonWalk) -> None:
             if written.text:
                 start, end = walk.source.node_span(imported)
                 walk.read_nested(Arg(written.text, start, end, written.known, written.taints))
+
+
+def _idle_calls(tree: ast.Module) -> frozenset[int]:
+    """Return the calls that get a parameter of a function which nothing in the file uses."""
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    if not _LOOKUPS.isdisjoint(used | attributes):
+        return frozenset()
+    found: set[int] = set()
+    for function in tree.body:
+        if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+            continue
+        named = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+        if function.name not in used:
+            found.update(
+                id(call)
+                for call in ast.walk(function)
+                if isinstance(call, ast.Call)
+                and call.args
+                and isinstance(call.args[0], ast.Name)
+                and call.args[0].id in named
+            )
+    return frozenset(found)
 
 
 def _imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from demur.guards.static.source_text import split_names, word_set
 
 _MAX_DEPTH = 40
 _ENVIRONMENT = Value("", known=False, taints=frozenset({Taint.ENVIRONMENT}))
+_VARIABLE = Value("", known=False, taints=frozenset({Taint.VARIABLE}))
 _DOWNLOAD = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
 _FETCHERS = word_set(
     "requests.get requests.post requests.put requests.request requests.Session requests.session"
@@ -173,7 +174,7 @@ def _call_value(env: PythonValues, node: ast.Call, depth: int) -> Value:
 
 def _environment_value(name: Value) -> Value:
     """Return the value of an environment variable."""
-    return Value(HOME) if name.text == "HOME" else _ENVIRONMENT
+    return Value(HOME) if name.text == "HOME" else _VARIABLE
 
 
 def _method_value(

@@ -48,6 +48,11 @@ _LANGUAGES: Mapping[str, str] = {
     ".ts": "TypeScript",
     ".vbs": "VBScript",
 }
+# A request whose content is the whole environment, in JavaScript.
+_ENVIRONMENT_SENT = re.compile(
+    r"\b(?:fetch|axios|request|got|post|write|send|end)\b[^;]{0,300}"
+    r"(?:JSON\.stringify\(\s*process\.env\s*[,)]|\{\s*\.\.\.process\.env\s*\})"
+)
 # A program in one of these folders is meant to run.
 _RUN_FOLDERS = frozenset({"bin", "hooks", "scripts", "tools"})
 _UNCHECKED = 1
@@ -75,6 +80,9 @@ def report_unread_file(path: str, data: bytes) -> Iterator[SkillHit]:
         yield SkillHit("FILE_LANGUAGE", 0, 0, f"a program in {language}", action=action)
         if interpreter := _INTERPRETERS.get(place.suffix.lower()):
             text = data[:_MAX_LITERAL_CODE].decode("utf-8", "replace").replace("\0", " ")
+            if found := _ENVIRONMENT_SENT.search(text):
+                detail = "sends the whole environment"
+                yield SkillHit("PY_SECRET_SENT", *found.span(), detail)
             for hit in scan_shell(f"{interpreter} {shlex.quote(text)}"):
                 if hit.action is Action.BLOCK:
                     yield hit._replace(start=0, end=0)
@@ -117,6 +125,15 @@ _SHELL_FENCES = frozenset({"bash", "console", "sh", "shell", "shell-session", "z
 _PYTHON_FENCES = frozenset({"py", "python", "python3"})
 # Lines of a notebook that a shell runs.
 _MAGIC = re.compile(r"^[ \t]*(?:!|%%?(?:bash|sh|script|sx|system)\b)", re.MULTILINE)
+# Commands in the middle of a sentence that feed a shell or send what a command prints.
+_INLINE = re.compile(
+    r"(?<!`)`([^`\n]{4,400}(?:\|[ \t]*(?:sudo[ \t]+)?(?:ba|z|da)?sh\b|\$\((?:cat|env|base64)\b)"
+    r"[^`\n]{0,200})`"
+)
+# A command that names its address by a stand-in is talked about.
+_STAND_IN = re.compile(
+    r"(?:curl|wget)[ \t]+(?:-\S+[ \t]+)*(?:\.{3}|\u2026|URL|<\w+>)[ \t]*\|", re.ASCII
+)
 _PROMPT = re.compile(r"^[ \t]*(?:\$|%|>|#)[ \t]", re.MULTILINE)
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$", re.MULTILINE | re.DOTALL)
 _ON_LOAD = re.compile(r"(?:^|(?<=\s))!`([^`\n]+)`", re.MULTILINE)
@@ -149,6 +166,10 @@ def _scan_text(document: SourceText, config: SkillConfig) -> Iterator[SkillHit]:
         yield from _shift_hits(scan_shell(command[1]), command.start(1))
     for fence in _FENCE.finditer(text):
         yield from _scan_fence(document.path, fence, config)
+    for span in _INLINE.finditer(text):
+        if _STAND_IN.match(span[1]):
+            continue
+        yield from _shift_hits(scan_shell(span[1]), span.start(1))
 
 
 def _shift_hits(hits: Iterator[SkillHit], offset: int) -> Iterator[SkillHit]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from demur.guards.skill.event import SkillConfig
 from demur.guards.skill.python_checks import PythonSource
+from demur.guards.skill.python_spying import surroundings_hit
 from demur.guards.skill.rules import SkillHit
 from demur.guards.static.python_flow import Origin
 from demur.guards.static.python_names import (
@@ -17,17 +18,27 @@ from demur.guards.static.python_names import (
     SENDERS,
     SHELLS,
     STARTUP_PLACE,
+    WALKERS,
     WIPERS,
+    dotted_names,
     is_network,
 )
 from demur.guards.static.source_text import word_set
 from demur.model.finding import Action
 
 _RUNNERS = PROCESSES | {"exec", "runpy.run_path", "os.startfile", "importlib.import_module"}
+# Loaders that take the name of a module before its file.
+_LOADERS = frozenset(
+    {"importlib.util.spec_from_file_location", "importlib.machinery.SourceFileLoader"}
+)
 # The word after one of these is a program itself.
 _INLINE = frozenset({"-c", "-e", "/c", "-Command", "-EncodedCommand", "-enc"})
 _INTERPRETER = re.compile(
     r"(?:/\S*/)?(?:python[\d.]*|bash|sh|zsh|node|perl|ruby|powershell|pwsh|chmod)\b"
+)
+_INSTALLS = re.compile(
+    r"\b(?:pip3?|uv|npm|yarn|pnpm)\b.{0,40}\b(?:install|add)\b"
+    r".{0,200}(?:https?://|\bgit\+|--(?:extra-)?index-url\b|--registry\b)"
 )
 _WRITERS = frozenset({"write", "write_bytes", "write_text"})
 
@@ -39,6 +50,9 @@ def find_processes(source: PythonSource) -> Iterator[SkillHit]:
         if path not in PROCESSES or not call.args:
             continue
         yield from _command_hits(source, call, path)
+        if _INSTALLS.search(command_text(source, call) or ""):
+            detail = f"installs from an address: `{source.quote(call)}`"
+            yield source.hit("PY_INSTALLS", call, detail)
         if path.startswith("os.") and not started and not source.config.allows_import("os"):
             # Modules made for processes are reported at their import; `os` is not.
             started = True
@@ -48,7 +62,13 @@ def find_processes(source: PythonSource) -> Iterator[SkillHit]:
 
 def command_text(source: PythonSource, call: ast.Call) -> str | None:
     """Return the command line that a call runs, or None if it is not constant."""
-    folded = source.names.fold(call.args[0])
+    match call.args[0]:
+        case ast.List(elts=[first, *rest]) if source.names.dotted_path(first) == "sys.executable":
+            texts = [source.constant_text(word) for word in rest]
+            known = [text for text in texts if text is not None]
+            return shlex.join(["python", *known]) if len(known) == len(texts) else None
+        case _:
+            folded = source.names.fold(call.args[0])
     if folded is None:
         return None
     if isinstance(folded.value, list):
@@ -110,7 +130,9 @@ def find_downloads_run(source: PythonSource) -> Iterator[SkillHit]:
     fetched = {shape for shape in _fetched_files(source) if shape}
     checked = any(path and path.startswith("hashlib.") for _, path in source.calls)
     for call, path in source.calls:
-        if path in _RUNNERS and fetched.intersection(_started_files(call)):
+        loaded = set(map(_node_shape, call.args[1:2])) if path in _LOADERS else set()
+        started = set(_started_files(call)) if path in _RUNNERS else loaded
+        if fetched.intersection(started):
             action = Action.ESCALATE if checked else None
             detail = f"runs a file it fetched: `{source.quote(call)}`"
             yield source.hit("PY_DOWNLOAD_RUN", call, detail, action)
@@ -218,6 +240,10 @@ def _is_stream(call: ast.Call) -> bool:
 _LOGINS = frozenset({"auth", "cert", "headers", "verify", "proxies", "timeout"})
 _CONTENT = Origin.SECRET | Origin.ENVIRONMENT
 _OPENERS = frozenset({"open", "read_bytes", "read_text"})
+_ARCHIVERS = frozenset({"shutil.copytree", "shutil.make_archive"})
+_PACKERS = frozenset({"add", "glob", "iterdir", "rglob", "write"})
+# Methods that send the file at a path.
+_UPLOADS = word_set("put put_file upload upload_file upload_from_filename fput_object")
 # Hosts where anyone can create an address and read what is sent to it.
 _DROPS = re.compile(
     r"https?://(?:[\w-]+\.)*(?:webhook\.site|requestbin\.\w+|pipedream\.net|ngrok(?:-free)?\.\w+"
@@ -239,15 +265,28 @@ def find_drop_hosts(text: str, config: SkillConfig) -> Iterator[SkillHit]:
 
 def find_sent_secrets(source: PythonSource) -> Iterator[SkillHit]:
     """Yield calls that send private data, and reads of it in files that could send it."""
-    sent = list(_sent_secrets(source))
+    sent = [*_sent_secrets(source), *_packed_homes(source)]
     yield from sent
     if sent or not any(is_network(path) for _, path in source.calls):
         return
     for call, path in source.calls:
-        opener = isinstance(call.func, ast.Attribute) and call.func.attr in _OPENERS
-        if (path in READERS or opener) and Origin.SECRET in source.flow.origin_of(call):
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        reads = (path in READERS or method in _OPENERS) and (
+            Origin.SECRET in source.flow.origin_of(call)
+        )
+        packs = path in WALKERS or method in _PACKERS
+        if reads or (packs and Origin.SECRET_PLACE in source.join_origins(call.args)):
             yield source.hit("PY_SECRET_READ", call, f"reads secrets: `{source.quote(call)}`")
             return
+
+
+def _packed_homes(source: PythonSource) -> Iterator[SkillHit]:
+    """Yield calls that pack a whole home in a file that could send it."""
+    if any(is_network(path) for _, path in source.calls):
+        for call, path in source.calls:
+            if path in _ARCHIVERS and any(map(source.flow.is_whole_place, call.args)):
+                detail = f"packs a whole home: `{source.quote(call)}`"
+                yield source.hit("PY_FILES_SENT", call, detail)
 
 
 def _sent_secrets(source: PythonSource) -> Iterator[SkillHit]:
@@ -257,6 +296,8 @@ def _sent_secrets(source: PythonSource) -> Iterator[SkillHit]:
         # Headers and the like are for login; the rest is content.
         named = (word.value for word in call.keywords if word.arg not in _LOGINS)
         content = source.join_origins((*call.args, *named))
+        if Origin.SECRET_PLACE in content and _called_method(call) in _UPLOADS:
+            content |= Origin.SECRET
         host = _request_host(source, call)
         if content & _CONTENT and not (host and source.config.allows_host(host)):
             kind = "environment" if Origin.ENVIRONMENT in content else "stored secrets"
@@ -265,6 +306,14 @@ def _sent_secrets(source: PythonSource) -> Iterator[SkillHit]:
         elif Origin.TOKEN in content and not (host and source.config.allows_host(host)):
             detail = f"sends a credential as content by `{source.quote(call)}`"
             yield source.hit("PY_TOKEN_SENT", call, detail, data="credential")
+        elif not (host and source.config.allows_host(host)):
+            hit = surroundings_hit(source, call, content)
+            if hit is not None:
+                yield hit
+
+
+def _called_method(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 def _is_send(source: PythonSource, call: ast.Call, path: str | None) -> bool:
@@ -294,6 +343,11 @@ _SYSTEM = re.compile(
     r"(?:/(?:bin|boot|etc|lib|opt|srv|usr|var|System|Library)/?|[A-Za-z]:[/\\]*Windows[/\\]*)\*?"
 )
 _HOMES = frozenset({"os.path.expanduser", "pathlib.Path.home", "Path.home"})
+# A home, or a folder in it that holds what a person made.
+_OWN_FILES = re.compile(
+    r"(?:~|\$HOME)?/?(?:Desktop|Documents|Downloads|Movies|Music|Pictures|Photos|Videos|OneDrive|Dropbox)"
+    r"?/?\*?"
+)
 _RIGHTS = frozenset({"os.setuid", "os.seteuid", "os.setreuid", "os.setgid", "os.setresuid"})
 _MEMORY = word_set(
     "CreateRemoteThread NtCreateThreadEx RtlMoveMemory VirtualAlloc VirtualAllocEx"
@@ -320,19 +374,49 @@ def _wipe_rule(source: PythonSource, node: ast.expr) -> str | None:
     """Return the rule on wiping a folder, or None if it is no vital one."""
     text = source.constant_text(node)
     if text is None:
-        return "PY_DESTROYS" if _is_home_call(source, node) else None
+        return "PY_DESTROYS" if _names_home(source, node) else None
     if _WHOLE.fullmatch(text):
         return "PY_DESTROYS"
     return "PY_DESTROYS_SYSTEM" if _SYSTEM.fullmatch(text) else None
 
 
-def _is_home_call(source: PythonSource, node: ast.expr) -> bool:
+def _names_home(source: PythonSource, node: ast.expr) -> bool:
+    """Return whether the expression names a home, or the folders of its owner in it."""
     match node:
         case ast.Call(func=function, args=args):
             path = source.names.dotted_path(function)
-            return path in _HOMES and all(source.constant_text(arg) in {"~", "~/"} for arg in args)
+            if path in _HOMES:
+                return all(any(_is_own(text) for text in _texts_of(source, arg)) for arg in args)
+            return False
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return _names_home(source, left) and any(map(_is_own, _texts_of(source, right)))
         case _:
             return False
+
+
+def _is_own(text: str) -> bool:
+    return _OWN_FILES.fullmatch(text) is not None
+
+
+def _texts_of(source: PythonSource, node: ast.expr) -> Iterator[str]:
+    """Yield the texts that an expression can be: a constant, or each item of a loop over them."""
+    text = source.constant_text(node)
+    if text is not None:
+        yield text
+    elif isinstance(node, ast.Name):
+        for loop in source.nodes:
+            match loop:
+                case ast.For(target=ast.Name(id=name), iter=ast.Tuple() | ast.List() as items) if (
+                    name == node.id
+                ):
+                    yield from filter(None, map(source.constant_text, items.elts))
+                case _:
+                    pass
+
+
+_PLACERS = dotted_names("shutil", "copy copy2 copyfile move") | (
+    dotted_names("os", "link rename replace symlink")
+)
 
 
 def find_startup_writes(source: PythonSource) -> Iterator[SkillHit]:
@@ -353,9 +437,15 @@ def _written_target(call: ast.Call, path: str | None) -> ast.expr | None:
         texts = (str(mode.value) for mode in modes if isinstance(mode, ast.Constant))
         writes = any(set(text) & set("wax+") for text in texts)
         return call.args[0] if writes else None
+    if path in _PLACERS and len(call.args) > 1:
+        return call.args[1]
     match call.func:
         case ast.Attribute(attr="write_text" | "write_bytes", value=base):
             return base
+        case ast.Attribute(attr="open", value=base):
+            modes = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "mode")]
+            texts = (str(mode.value) for mode in modes if isinstance(mode, ast.Constant))
+            return base if any(set(text) & set("wax+") for text in texts) else None
         case _:
             return None
 

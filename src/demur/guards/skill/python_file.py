@@ -31,6 +31,12 @@ from demur.guards.skill.python_effects import (
     find_sent_secrets,
     find_startup_writes,
 )
+from demur.guards.skill.python_spying import (
+    find_clipboard_swaps,
+    find_encrypted_files,
+    find_registry_starts,
+    find_stored_logins,
+)
 from demur.guards.skill.rules import SkillHit, soften_action
 from demur.guards.skill.text_checks import (
     find_blobs,
@@ -55,6 +61,10 @@ _CHECKS: tuple[PythonCheck, ...] = (
     find_startup_writes,
     find_native_injection,
     find_install_hooks,
+    find_stored_logins,
+    find_encrypted_files,
+    find_clipboard_swaps,
+    find_registry_starts,
 )
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 # Codecs that turn the file into other code than a reader sees.

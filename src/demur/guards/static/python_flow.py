@@ -12,13 +12,22 @@ from enum import Flag, auto
 from typing import NamedTuple
 
 from demur.guards.static.python_names import (
+    CAPTURES,
     DECODERS,
     ENVIRONMENTS,
+    HOST_FACTS,
+    METADATA_PLACE,
     OPAQUE_BUILTINS,
+    PASSWORD_PROMPTS,
+    PROCESSES,
     READERS,
+    SECRET_COMMAND,
     SECRET_NAME,
     SECRET_PLACE,
     TOKENS,
+    WALKERS,
+    WEB_REQUESTS,
+    WHOLE_PLACE,
     PythonNames,
     is_network,
 )
@@ -86,6 +95,9 @@ class BindingCollector:
             case ast.Call(func=ast.Attribute(attr=name, value=base), args=args) if name in _MIXERS:
                 for value in args:
                     yield from self._bindings(base, value, scope)
+            case ast.Call(func=ast.Attribute(attr="save" | "dump", value=base), args=[target, *_]):
+                # A picture that is saved into a buffer.
+                yield from self._bindings(target, base, scope)
             case _:
                 pass
 
@@ -119,6 +131,8 @@ def is_self(node: ast.expr) -> bool:
 _MAX_ROUNDS = 6
 _MAX_DEPTH = 80
 _OPENERS = frozenset({"open", "read_bytes", "read_text"})
+_WALK_METHODS = frozenset({"glob", "iterdir", "rglob"})
+_HOMES = frozenset({"os.path.expanduser", "pathlib.Path.home", "Path.home"})
 _NEUTRAL_CALLS = split_names(
     "hashlib. hmac. logging. os.path.exists os.path.isfile os.path.getsize"
 )
@@ -134,6 +148,9 @@ class Origin(Flag):
     SECRET = auto()
     ENVIRONMENT = auto()
     TOKEN = auto()
+    HOST = auto()
+    CAPTURE = auto()
+    PERSONAL = auto()
 
 
 class PythonDataFlow:
@@ -229,8 +246,9 @@ class PythonDataFlow:
             scope = scope.rpartition("/")[0]
 
     def _environment_origin(self, node: ast.expr) -> Origin:
-        known = self._names.dotted_path(node) in ENVIRONMENTS
-        return Origin.ENVIRONMENT if known else Origin.PLAIN
+        path = self._names.dotted_path(node)
+        asked = Origin.REMOTE if path in WEB_REQUESTS else Origin.PLAIN
+        return Origin.ENVIRONMENT if path in ENVIRONMENTS else asked
 
     def _setting_origin(self, key: ast.expr | None) -> Origin:
         name = self._names.fold(key)
@@ -239,19 +257,55 @@ class PythonDataFlow:
 
     def _call_origin(self, node: ast.Call, depth: int) -> Origin:
         path = self._names.dotted_path(node.func)
-        first = node.args[0] if node.args else None
-        if path in TOKENS:
-            return self._setting_origin(first)
-        if path == "keyring.get_password":
-            return Origin.TOKEN
-        if is_network(path):
-            return Origin.REMOTE
+        source = self._source_origin(node, path)
+        if source is not None:
+            return source
         origin = self._parts_origin(node, depth)
+        if self._walks_whole_place(node, path):
+            return origin | Origin.PERSONAL
         if path in DECODERS or _assembles_text(node):
             return origin | Origin.DECODED
         if path in OPAQUE_BUILTINS or (path and path.startswith(_NEUTRAL_CALLS)):
             return Origin.PLAIN
         return self._call_result(node, path, origin, depth)
+
+    def _source_origin(self, node: ast.Call, path: str | None) -> Origin | None:
+        """Return the origin of a call that brings a value into the file, or None."""
+        origin = None
+        if path in TOKENS:
+            origin = self._setting_origin(node.args[0] if node.args else None)
+        elif path == "keyring.get_password" or self._asks_password(node, path):
+            origin = Origin.TOKEN
+        elif path in HOST_FACTS:
+            origin = Origin.HOST
+        elif path in CAPTURES:
+            origin = Origin.CAPTURE
+        elif is_network(path):
+            place = METADATA_PLACE.search(self._names.folder.join_strings(node))
+            origin = Origin.REMOTE | (Origin.SECRET if place else Origin.PLAIN)
+        elif path in PROCESSES and SECRET_COMMAND.search(self._names.folder.join_strings(node)):
+            origin = Origin.SECRET
+        return origin
+
+    def _asks_password(self, node: ast.Call, path: str | None) -> bool:
+        shown = any(word.arg == "show" for word in node.keywords)
+        return path in PASSWORD_PROMPTS or bool(path and path.endswith("askstring") and shown)
+
+    def _walks_whole_place(self, node: ast.Call, path: str | None) -> bool:
+        if path in WALKERS:
+            return bool(node.args) and self.is_whole_place(node.args[0])
+        match node.func:
+            case ast.Attribute(attr=name, value=base) if name in _WALK_METHODS:
+                return self.is_whole_place(base)
+            case _:
+                return False
+
+    def is_whole_place(self, node: ast.expr) -> bool:
+        """Return whether `node` names a whole home or file system."""
+        calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
+        in_home = any(self._names.dotted_path(call.func) in _HOMES for call in calls)
+        text = self._names.folder.join_strings(node)
+        return bool(in_home or text) and WHOLE_PLACE.fullmatch(text) is not None
 
     def _call_result(self, node: ast.Call, path: str | None, origin: Origin, depth: int) -> Origin:
         opener = isinstance(node.func, ast.Attribute) and node.func.attr in _OPENERS

@@ -48,7 +48,23 @@ DECODERS = (
     | dotted_names("bz2 gzip lzma zlib brotli zstandard", "decompress")
     | {"codecs.decode"}
 )
-READERS = frozenset({"open", "io.open", "codecs.open", "os.open", "sqlite3.connect", "shutil.copy"})
+READERS = frozenset({"open", "io.open", "codecs.open", "os.open", "sqlite3.connect"}) | (
+    dotted_names("shutil", "copy copy2 copyfile copytree move make_archive")
+)
+WALKERS = dotted_names("os", "listdir scandir walk") | dotted_names("glob", "glob iglob")
+# What tells one machine or person from another.
+HOST_FACTS = (
+    dotted_names("platform", "node platform uname")
+    | dotted_names("socket", "getfqdn gethostname")
+    | {"getpass.getuser", "os.getlogin", "os.uname", "uuid.getnode"}
+)
+# The screen, the camera, the microphone and the clipboard.
+CAPTURES = (
+    dotted_names("PIL.ImageGrab pyscreenshot", "grab grabclipboard")
+    | dotted_names("pyperclip clipboard", "paste")
+    | {"pyautogui.screenshot", "mss.mss", "cv2.VideoCapture", "sounddevice.rec"}
+    | {"win32clipboard.GetClipboardData", "pyaudio.PyAudio"}
+)
 ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
 TOKENS = frozenset({"os.getenv", "os.environ.get", "os.environ.pop", "os.environ.__getitem__"})
 # The result of these does not carry the origin of their arguments.
@@ -57,6 +73,9 @@ WIPERS = frozenset({"shutil.rmtree", "os.removedirs", "send2trash.send2trash"})
 
 NETWORK = (
     "aiohttp",
+    "asyncio.open_connection",
+    "boto3",
+    "dropbox",
     "ftplib",
     "http.client",
     "httplib",
@@ -64,6 +83,7 @@ NETWORK = (
     "imaplib",
     "paramiko",
     "poplib",
+    "pysftp",
     "pycurl",
     "requests",
     "smtplib",
@@ -94,7 +114,27 @@ SECRET_PLACE = re.compile(
     r"|[/\\]Local State\b|\bNetwork[/\\]Cookies\b|\.config[/\\]gcloud|\.azure[/\\]|\.pypirc\b"
     r"|Library[/\\]Keychains|\.mozilla[/\\]firefox|Exodus[/\\]exodus\.wallet|\.electrum\b"
     r"|\bcredentials\.json\b.*\.claude|\.claude[/\\]\.credentials|/proc/self/environ"
+    r"|\bLocal Storage[/\\]+leveldb|[/\\]+Telegram Desktop[/\\]+tdata|\.config[/\\]gh[/\\]hosts"
+    r"|(?:^|[/\\])\.env(?:\.(?:local|prod|production))?$|\.npmrc\b|\.(?:bash|zsh)_history\b"
+    r"|\.kdbx?\b"
 )
+# Addresses inside a cloud that hand out credentials.
+METADATA_PLACE = re.compile(
+    r"169\.254\.169\.254|metadata\.google\.internal|169\.254\.170\.2|100\.100\.100\.200"
+)
+# Programs that print a stored login or the whole environment.
+SECRET_COMMAND = re.compile(
+    r"\bgh\W{0,6}auth\W{0,6}token|\bprint-access-token|\bfind-(?:generic|internet)-password"
+    r"|\baws\W{0,6}configure\W{0,6}(?:get|export-credentials)|^\W*(?:printenv|env)\W*$"
+)
+# A whole home or file system, and nothing narrower.
+WHOLE_PLACE = re.compile(
+    r"(?:~|/|/home|/Users|/root|[A-Za-z]:)?(?:[/\\]*(?:Desktop|Documents|Downloads|Pictures))?[/\\*]*"
+)
+# What a web framework was asked for: its text comes from another machine.
+WEB_REQUESTS = frozenset({"flask.request", "bottle.request", "quart.request"})
+# Windows that ask a person for a password.
+PASSWORD_PROMPTS = frozenset({"getpass.getpass", "pwinput.pwinput", "stdiomask.getpass"})
 # Names of settings that hold a credential.
 SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|PRIVATE_?KEY|SESSION_?KEY", re.IGNORECASE
@@ -104,7 +144,10 @@ STARTUP_PLACE = re.compile(
     r"\.(?:bashrc|bash_profile|zshrc|zprofile|profile)\b|\.ssh[/\\]authorized_keys|/etc/sudoers"
     r"|/etc/(?:cron|rc\.local|systemd|ld\.so\.preload|profile)|LaunchAgents|LaunchDaemons"
     r"|\.config[/\\](?:autostart|systemd)|Start Menu[/\\]Programs[/\\]Startup"
-    r"|\.claude[/\\]settings|\.cursor[/\\](?:mcp\.json|rules)|\.git[/\\]hooks[/\\]"
+    r"|\.claude[/\\](?:settings|agents|commands|hooks)|\.claude\.json|\.git[/\\]hooks[/\\]"
+    r"|\.cursor[/\\](?:mcp\.json|rules)|\.(?:cursor|windsurf|cline)rules\b|\.vscode[/\\]tasks\.json"
+    r"|\b(?:CLAUDE|AGENTS|GEMINI|SOUL)\.md\b|copilot-instructions\.md|claude_desktop_config\.json"
+    r"|\.gemini[/\\]settings|\.codex[/\\](?:config|AGENTS)|\.mcp\.json\b"
     r"|\b(?:sitecustomize|usercustomize)\.py\b"
 )
 

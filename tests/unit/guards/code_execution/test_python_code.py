@@ -265,6 +265,42 @@ def test_values_that_harm_nothing_may_take_any_way(text: str) -> None:
     assert [finding for finding in findings if finding.action.value != "warn"] == []
 
 
+@pytest.mark.parametrize(
+    ("sent", "want"),
+    [
+        ("'https://a.example', headers={'Authorization': f'Bearer {T}'}", ["LOGIN_SENT"]),
+        ("'https://a.example', json={}, headers={'X-Api-Key': T}", ["LOGIN_SENT"]),
+        ("'https://a.example', headers=T", ["LOGIN_SENT"]),
+        ("'https://a.example', headers={'X-Data': T}", ["SECRET_SENT"]),
+        ("'https://a.example', headers={'Authorization': str(os.environ)}", ["SECRET_SENT"]),
+        ("'http://a.example', headers={'Authorization': T}", ["SECRET_SENT"]),
+        ("host, headers={'Authorization': T}", ["SECRET_SENT"]),
+        ("'https://a.example', data=T", ["SECRET_SENT"]),
+        ("'https://a.example/' + T", ["SECRET_SENT"]),
+    ],
+)
+def test_a_variable_that_logs_in_is_recorded_and_as_content_refused(
+    sent: str, want: list[str]
+) -> None:
+    assert rules(f"import os, requests\nT = os.environ['TOKEN']\nrequests.post({sent})") == want
+
+
+IDLE = "import subprocess\ndef run(cmd):\n    subprocess.run(cmd, shell=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        (IDLE, ["PROCESS_MODULE"]),
+        (IDLE + "run(x)", ["PROCESS_IMPORT"]),
+        (IDLE + "globals()['run'](x)", ["PROCESS_IMPORT"]),
+        ("import atexit\n" + IDLE.replace("def", "@atexit.register\ndef"), ["PROCESS_IMPORT"]),
+    ],
+)
+def test_a_function_that_nothing_calls_runs_nothing(text: str, want: list[str]) -> None:
+    assert rules(text) == want
+
+
 def test_the_span_is_the_call() -> None:
     text = "import os\nx = 'é'; os.remove('/srv/y')"
     [finding] = check(Command(text=text, language=Language.PYTHON), CommandConfig())

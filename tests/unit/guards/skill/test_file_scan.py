@@ -110,6 +110,14 @@ def test_which_files_are_handed_to_agents(path: str, wanted: bool) -> None:
     assert is_instruction(path) is wanted
 
 
+def test_a_command_with_a_stand_in_for_its_address_is_talked_about() -> None:
+    for named in ("curl ... | sh", "curl -fsSL <url> | bash", "wget URL | sh"):
+        assert findings({"SKILL.md": f"Look for `{named}` in scripts.\n".encode()}) == []
+    [seen] = findings({"SKILL.md": f"Run `{PIPE}` first.\n".encode()})
+
+    assert seen.evidence["rule"] == "DOWNLOAD_RUN"
+
+
 @pytest.mark.parametrize(
     "fence",
     [

@@ -174,12 +174,22 @@ def test_an_address_where_anyone_collects_is_named_in_every_file(path: str) -> N
 
 @pytest.mark.parametrize(
     "target",
-    ["'/'", "'~'", "'/home'", "'C:\\\\'", "os.path.expanduser('~')", "pathlib.Path.home()"],
+    [
+        *("'/'", "'~'", "'/home'", "'C:\\\\'", "os.path.expanduser('~')", "pathlib.Path.home()"),
+        *("os.path.expanduser('~/Documents')", "pathlib.Path.home() / 'Pictures'"),
+    ],
 )
 def test_wiping_the_root_or_a_home_is_irrecoverable(target: str) -> None:
     text = f"import shutil, os, pathlib\nshutil.rmtree({target})"
 
     assert blocks(text) == {ReasonCode.IRRECOVERABLE_DESTRUCTION}
+
+
+def test_a_loop_over_folders_of_a_person_is_read() -> None:
+    loop = "import shutil, os\nfor name in ({}):\n    shutil.rmtree(os.path.expanduser(name))"
+
+    assert blocks(loop.format("'~/a', '~/Documents'")) == {ReasonCode.IRRECOVERABLE_DESTRUCTION}
+    assert blocks(loop.format("'~/a', '~/.cache/b'")) == set()
 
 
 @pytest.mark.parametrize("target", ["'/etc'", "'/usr/*'", "'C:\\\\Windows'"])
@@ -193,6 +203,7 @@ def test_wiping_a_system_folder_needs_approval(target: str) -> None:
         "import shutil\nshutil.rmtree('build')",
         "import shutil\nshutil.rmtree(folder)",
         "import shutil, os\nshutil.rmtree(os.path.expanduser('~/.cache/tool'))",
+        "import shutil, pathlib\nshutil.rmtree(pathlib.Path('build') / 'Documents')",
         "import shutil\nshutil.rmtree(make())",
         "import shutil\nshutil.rmtree()",
         "import os\nos.chmod('a', 0o755)",
