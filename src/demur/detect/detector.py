@@ -1,7 +1,8 @@
 """Tell refusals from answers, for models that refuse in plain prose.
 
 A typed refusal line is taken at its word. For everything else `speech_acts` says what each
-sentence does, `model` weighs the features of the answer, and `rules` decides the clear cases.
+sentence does, `rules` finds the clear cases, and `model` turns both into a chance. If a learned
+model of answers is installed, it is asked wherever the words leave a doubt.
 """
 
 import re
@@ -18,8 +19,9 @@ from demur.codes.refusal_line import REFUSAL_MARK, FoundRefusal, find_refusals
 from demur.codes.vocabulary import Surface
 from demur.detect.model import builtin_model
 from demur.detect.rules import (
-    REFUSAL_THRESHOLD,
     declines_in_part,
+    is_doubtful,
+    is_unable,
     refusal_chance,
     speaks_for_another,
 )
@@ -31,6 +33,7 @@ from demur.detect.speech_acts import (
     builtin_lexicon,
 )
 from demur.errors import InputError, InputTypeError
+from demur.learned import load_answer_model
 from demur.model.refusal import Refusal, RefusalSource
 from demur.text.prose import (
     ANSWER_HEAD,
@@ -44,10 +47,11 @@ SIGNAL_SOURCE = "detect"
 
 
 class RefusalKind(StrEnum):
-    """How much an answer refuses."""
+    """How much an answer refuses. `UNABLE`, a lack of access, knowledge or means, is no refusal."""
 
     FULL = "full"
     PARTIAL = "partial"
+    UNABLE = "unable"
     NONE = "none"
 
 
@@ -56,6 +60,7 @@ class DetectionBasis(StrEnum):
 
     TYPED = "typed"  # a refusal line with a registered code
     PROSE = "prose"  # the words, weighed
+    LEARNED = "learned"  # the words, weighed together with a learned model
     EMPTY = "empty"  # there was nothing to read
     CODE = "code"  # nothing but code
 
@@ -70,7 +75,8 @@ class RefusalSpan(msgspec.Struct, frozen=True, kw_only=True):
 class RefusalDetection(msgspec.Struct, frozen=True, kw_only=True):
     """A judgement on one answer. `code` says why something was declined, `kind` how much.
 
-    `confidence` is that of the kind; `truncated` says that only head and tail were read.
+    `confidence` is the chance that the kind is right; `truncated` says that only head and tail
+    were read. `model` is the digest of the learned model that took part.
     """
 
     kind: RefusalKind
@@ -81,11 +87,12 @@ class RefusalDetection(msgspec.Struct, frozen=True, kw_only=True):
     code: str | None = None
     detail: str = ""
     truncated: bool = False
+    model: str | None = None
 
     @property
     def is_refusal(self) -> bool:
         """Whether anything was refused."""
-        return self.kind is not RefusalKind.NONE
+        return self.kind in (RefusalKind.FULL, RefusalKind.PARTIAL)
 
 
 def to_refusal(detection: RefusalDetection) -> Refusal | None:
@@ -108,6 +115,7 @@ def to_refusal(detection: RefusalDetection) -> Refusal | None:
             "basis": detection.basis,
             "language": detection.language,
             "truncated": detection.truncated,
+            **({} if detection.model is None else {"model": detection.model}),
             "spans": [[span.start, span.end] for span in detection.spans],
         },
         surface=Surface.MODEL,
@@ -140,11 +148,17 @@ _MAX_SPANS = 8
 _ACTS_BY_PLAINNESS = (DECLINE, act_bits("cannot"), act_bits("regret rebuke"), -1)
 
 
-def detect_refusal(response: str, prompt: str | None = None) -> RefusalDetection:
+def detect_refusal(
+    response: str, prompt: str | None = None, *, learned: bool = True
+) -> RefusalDetection:
     """Return whether `response` refuses, in full or in part. No string raises.
 
     The prompt, where known, helps to read the answer: one that turns the words of the request
-    into a judgement on it is a refusal.
+    into a judgement on it is a refusal. `learned=False` judges by words alone, even where the
+    learned models are installed.
+
+    Raises:
+        LearnedModelError: A learned model is installed and cannot be used.
     """
     if not isinstance(response, str):
         raise InputTypeError.wrong_type("a response", "a string", response)
@@ -171,7 +185,12 @@ def detect_refusal(response: str, prompt: str | None = None) -> RefusalDetection
             basis=DetectionBasis.CODE if analysis.answer.code else empty,
             truncated=truncated,
         )
-    return _judge_answer(analysis, refusal_chance(analysis, prompt, builtin_model()), prompt)
+    chance = refusal_chance(analysis, prompt, builtin_model())
+    scorer = load_answer_model() if learned and is_doubtful(analysis, prompt, chance) else None
+    if scorer is None:
+        return judge_analysis(analysis, chance, prompt)
+    chance = builtin_model().combine(chance, scorer.score_answer(prompt, response))
+    return judge_analysis(analysis, chance, prompt, scorer.digest)
 
 
 def detect_many(
@@ -189,25 +208,38 @@ def detect_many(
             yield detect_refusal(response, prompt)
 
 
-def _judge_answer(analysis: AnswerAnalysis, chance: float, prompt: str | None) -> RefusalDetection:
+def judge_analysis(
+    analysis: AnswerAnalysis, chance: float, prompt: str | None, digest: str | None = None
+) -> RefusalDetection:
+    """Return the judgement on an answer with at least one sentence, from its chance to refuse.
+
+    `digest` is that of the learned model behind the chance, if one took part.
+    """
     # INVARIANT: a judgement on words alone never carries a code of the class HARD_BLOCK.
-    if chance >= REFUSAL_THRESHOLD:
-        kind, confidence, code = RefusalKind.FULL, chance, ReasonCode.MODEL_DECLINED
+    code: ReasonCode | None = ReasonCode.MODEL_DECLINED
+    spans: tuple[RefusalSpan, ...] = ()
+    model = builtin_model()
+    if chance >= model.threshold(learned=digest is not None):
+        kind, confidence = RefusalKind.FULL, chance
         spans = _find_spans(analysis.answer.sentences, analysis.acts)
+    elif is_unable(analysis):
+        kind, confidence, code = RefusalKind.UNABLE, 1 - chance, None
     elif declines_in_part(analysis) and not speaks_for_another(analysis, prompt):
-        kind, confidence, code = RefusalKind.PARTIAL, 1 - chance, ReasonCode.MODEL_DECLINED
+        kind, confidence = RefusalKind.PARTIAL, (1 - chance) * model.partial_share
         both = (*analysis.answer.earlier_voices, *analysis.answer.sentences)
         spans = _find_spans(both, (*analysis.earlier_acts, *analysis.acts))
     else:
-        kind, confidence, code, spans = RefusalKind.NONE, 1 - chance, None, ()
+        kind, confidence, code = RefusalKind.NONE, 1 - chance, None
     words = " ".join(one.words for one in analysis.answer.sentences[:6])
     return RefusalDetection(
         kind=kind,
         confidence=round(confidence, 4),
+        basis=DetectionBasis.PROSE if digest is None else DetectionBasis.LEARNED,
         spans=spans,
         language=guess_language(words, builtin_lexicon().common),
         code=None if code is None else str(code),
         truncated=analysis.answer.truncated,
+        model=digest,
     )
 
 

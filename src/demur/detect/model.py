@@ -8,25 +8,28 @@ does not fit the features of this version is an error.
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from functools import cache, reduce
 from importlib.resources import files
 from operator import mul, or_
+from types import MappingProxyType
 from typing import NamedTuple
 
 from demur.detect.prompt_intent import INTENT_FEATURES as ASKED
 from demur.detect.prompt_intent import intent_features, read_prompt
 from demur.detect.speech_acts import (
     COMPLY,
-    CURT_ACTS,
     DECLINE,
     HELPING,
     MORAL,
     REBUKE,
     REFUSING,
+    RULE_ACTS,
     UNKNOWING,
     SpeechAct,
     act_bits,
+    is_helping,
 )
 from demur.errors import InputError
 from demur.text.prose import ParsedAnswer, fold_sentence
@@ -35,7 +38,7 @@ _HEAD = 3
 _TAIL = 2
 _LIST = 3
 _PROMPT = 2000
-_ACTS = tuple(act for act in SpeechAct if act is not SpeechAct.TRAP and act not in CURT_ACTS)
+_ACTS = tuple(act for act in SpeechAct if act not in RULE_ACTS)
 _WORD = re.compile(r"[^\W\d_]{4,}")
 
 
@@ -168,7 +171,7 @@ def _form_features(source: _FeatureInput) -> list[float]:
 def _course_features(source: _FeatureInput) -> list[float]:
     """Return features of the order: what comes before and after the refusals."""
     count = len(source.acts)
-    neutral = [not acts & ~HELPING for acts in source.acts]
+    neutral = [is_helping(acts) for acts in source.acts]
     moral = [bool(acts & MORAL) and not acts & COMPLY for acts in source.acts]
     declines = [index for index, acts in enumerate(source.acts) if acts & DECLINE]
     after = range(declines[-1] + 1, count) if declines else range(0)
@@ -222,20 +225,86 @@ def _echo_features(source: _FeatureInput, prompt: str | None) -> list[float]:
     return [echo, echo if source.first & REBUKE else 0.0]
 
 
-SCHEMA_VERSION = "detect_model.v1"
+SCHEMA_VERSION = "detect_model.v2"
 _MAX_LOGIT = 30.0
+_MIN_CHANCE = 0.002
+
+
+class Ground(StrEnum):
+    """The rule that decides how the weights of an answer are read."""
+
+    PLAIN = "plain"  # it declines at once and gives next to nothing
+    BARE_NO = "bare_no"
+    WEIGHED = "weighed"  # no rule applies
+    IN_PART = "in_part"  # it declines a part and helps with the rest
+    HINT = "hint"  # it lacks something, or a single hint is all there is
+    ANSWERED = "answered"  # a no that answers, or a refusal that was asked for
+
+
+# A rule decides whether words refuse in full; the weights then say how sure that is.
+_BOUNDS = {
+    Ground.PLAIN: (0.55, 1.0),
+    Ground.BARE_NO: (0.55, 1.0),
+    Ground.WEIGHED: (0.0, 1.0),
+    Ground.IN_PART: (0.0, 0.4),
+    Ground.HINT: (0.0, 0.4),
+    Ground.ANSWERED: (0.0, 0.04),
+}
+
+
+class Calibration(NamedTuple):
+    """The chance of a full refusal is the logistic of `offset + slope * logit`."""
+
+    offset: float
+    slope: float
+
+
+_IDENTITY = Calibration(0.0, 1.0)
+_LEARNED = "learned"
+_CALIBRATED = (*Ground, _LEARNED)
 
 
 class RefusalModel(NamedTuple):
-    """Weights in the order of the features."""
+    """Weights in the order of the features, and the calibration of each ground."""
 
     weights: tuple[float, ...]
     bias: float
+    calibrations: Mapping[str, Calibration] = MappingProxyType({})
+    thresholds: Mapping[str, float] = MappingProxyType({})
+    # The share of right ones among answers that seem to refuse in part and not in full.
+    partial_share: float = 1.0
 
-    def refusal_chance(self, row: Sequence[float]) -> float:
+    def refusal_logit(self, row: Sequence[float]) -> float:
+        """Return the weighed features."""
+        total: float = sum(map(mul, self.weights, row), self.bias)
+        return total
+
+    def refusal_chance(self, row: Sequence[float], ground: Ground = Ground.WEIGHED) -> float:
         """Return how likely an answer with these features refuses in full."""
-        total = self.bias + sum(map(mul, self.weights, row))
-        return 1 / (1 + math.exp(-max(-_MAX_LOGIT, min(_MAX_LOGIT, total))))
+        offset, slope = self.calibrations.get(ground, _IDENTITY)
+        lowest, highest = _BOUNDS[ground]
+        chance = to_chance(offset + slope * self.refusal_logit(row))
+        return min(max(chance, lowest), highest)
+
+    def combine(self, chance: float, score: float) -> float:
+        """Return the chance after a learned model's score, whose calibrated logit is added."""
+        offset, slope = self.calibrations.get(_LEARNED, _IDENTITY)
+        return to_chance(to_logit(chance) + offset + slope * to_logit(score))
+
+    def threshold(self, *, learned: bool) -> float:
+        """Return the chance from which an answer counts as a full refusal."""
+        return self.thresholds.get("learned" if learned else "words", 0.5)
+
+
+def to_chance(logit: float) -> float:
+    """Return the chance that a logit stands for."""
+    return 1 / (1 + math.exp(-max(-_MAX_LOGIT, min(_MAX_LOGIT, logit))))
+
+
+def to_logit(chance: float) -> float:
+    """Return the logit of a chance. Neither of two opinions is so sure that it decides alone."""
+    kept = min(max(chance, _MIN_CHANCE), 1 - _MIN_CHANCE)
+    return math.log(kept / (1 - kept))
 
 
 def read_model(text: str, name: str = "model") -> RefusalModel:
@@ -249,6 +318,11 @@ def read_model(text: str, name: str = "model") -> RefusalModel:
         version, weights = content["schema_version"], content["weights"]
         bias = float(content["bias"])
         known = {key: float(value) for key, value in weights.items()}
+        calibrations = {
+            key: Calibration(*map(float, content["calibrations"][key])) for key in _CALIBRATED
+        }
+        thresholds = {key: float(content["thresholds"][key]) for key in ("words", "learned")}
+        partial_share = float(content["partial_share"])
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise InputError("not a model of refusals", where=name) from error
     if version != SCHEMA_VERSION:
@@ -259,7 +333,14 @@ def read_model(text: str, name: str = "model") -> RefusalModel:
         problem = f"the feature `{odd}` is not in both the model and demur"
         help_text = "train it again with tools/train_detect.py"
         raise InputError(problem, where=name, help=help_text)
-    return RefusalModel(tuple(known[feature] for feature in FEATURE_NAMES), bias)
+    ordered = tuple(known[feature] for feature in FEATURE_NAMES)
+    return RefusalModel(
+        weights=ordered,
+        bias=bias,
+        calibrations=MappingProxyType(calibrations),
+        thresholds=MappingProxyType(thresholds),
+        partial_share=partial_share,
+    )
 
 
 @cache

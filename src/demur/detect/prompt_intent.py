@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from demur.detect.speech_acts import COMPLY, HELPING, MORAL, REBUKE, UNKNOWING, act_bits
+from demur.detect.speech_acts import COMPLY, MORAL, REBUKE, UNKNOWING, act_bits, is_helping
 from demur.text.prose import ParsedAnswer, fold_sentence
 
 INTENT_FEATURES = (
@@ -105,7 +105,7 @@ def intent_features(
     shared = [[stem for stem in intent.words if stem in f" {one.words}"] for one in sentences]
     asking = [one.words.rstrip().endswith(("?", "\uff1f")) for one in sentences]
     pairs = list(zip(acts, asking, strict=True))
-    plain = [not bits & ~HELPING and not ask for bits, ask in pairs]
+    plain = [is_helping(bits) and not ask for bits, ask in pairs]
     soft = [bool(bits & _SOFT or ask) and not bits & COMPLY for bits, ask in pairs]
     topical = [pick and bool(words) for pick, words in zip(plain, shared, strict=True)]
     moral = _text_share(sizes, [bool(bits & MORAL) for bits in acts])
@@ -191,6 +191,10 @@ _REFUSING = re.compile(
     "|\u4e0d\u80fd|\u65e0\u6cd5|\u62d2\u7edd|\u65ad\u308b|\u3067\u304d\u307e\u305b\u3093"
     "|\uac70\uc808|\uc218 \uc5c6"
 )
+_NO = re.compile(
+    r"(?:no|nope|nein|non|nee|nie|nao|net)\b[,.:;! ]|\u043d\u0435\u0442[,.! ]|\u4e0d[\uff0c\u3002,]"
+    r"|\u4e0d\u662f|\u3044\u3044\u3048|\uc544\ub2c8|\u0644\u0627[\u060c, ]"
+)
 # "with that" refers to the request.
 _THAT = re.compile(
     r"\b(?:help|assist|comply|engage)\w*(?: you)? (?:with|on|in) "
@@ -204,6 +208,11 @@ def asks_yes_or_no(prompt: str) -> bool:
     """Return whether a plain no would answer `prompt`."""
     text = fold_sentence(prompt[-_MAX_PROMPT:])
     return bool(_CLOSED_ANYWHERE.search(text) or (_ASKING.search(text) and _CLOSED.search(text)))
+
+
+def begins_with_no(folded: str) -> bool:
+    """Return whether a folded sentence begins with a no that a reason follows."""
+    return _NO.match(folded) is not None
 
 
 def asks_for_refusal_text(prompt: str) -> bool:

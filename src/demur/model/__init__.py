@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from demur.model.finding import Action, Finding, Span
     from demur.model.grant import Grant
     from demur.model.next_steps import HelpSource, NextStep, RequiredChange, ResetScope, next_step
-    from demur.model.record import DecisionRecord, Explanation
+    from demur.model.record import DecisionRecord, Explanation, ModelRef
     from demur.model.refusal import Refusal, RefusalSource
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Grant",
     "HelpSource",
     "IgnoredGrant",
+    "ModelRef",
     "NextStep",
     "Outcome",
     "Refusal",
@@ -36,7 +37,7 @@ _HOMES = {
     "demur.model.finding": "Action Finding Span",
     "demur.model.grant": "Grant",
     "demur.model.next_steps": "HelpSource NextStep RequiredChange ResetScope next_step",
-    "demur.model.record": "DecisionRecord Explanation",
+    "demur.model.record": "DecisionRecord Explanation ModelRef",
     "demur.model.refusal": "Refusal RefusalSource",
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

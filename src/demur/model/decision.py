@@ -135,11 +135,12 @@ def leading_entry(entries: Iterable[Entry], fallback_codes: Collection[str] = ()
 _RECOVERY = ("reason", "what_can_be_done_now", "how_to_proceed", "next_step")
 
 
-class IgnoredGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant that lifted nothing, and why."""
+class IgnoredGrant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A grant that lifted nothing, and why; `still_needed` people must grant the same."""
 
     grant_id: str
     why: str
+    still_needed: int = 0
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,8 +149,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     `reason_codes` are in force. `resolved_codes` were lifted by grants or bound by accepted
     constraints; a bound code stays in force as their reason. `leading_code` is the code that the
     recovery fields are about, None if no code refuses; `fallback_codes` came only from the
-    policy's default. `unusable` says of fields in `missing` that are there why they cannot be used.
-    A grant must cover `requester` and `scope`.
+    policy's default. `approvals` different people must grant what lifts a code. `unusable` says of
+    fields in `missing` that are there why they cannot be used. A grant must cover `requester` and
+    `scope`.
     """
 
     verdict: Verdict
@@ -173,6 +175,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     leading_code: str | None = None
     fallback_codes: tuple[str, ...] = ()
     unusable: Mapping[str, str] = {}
+    approvals: int = 1
 
     def __post_init__(self) -> None:
         expected = decision_output_for(

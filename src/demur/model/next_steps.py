@@ -2,7 +2,8 @@
 
 A table gives the meaning of each advice. Class, `decided` and the reader's own registry can only
 restrict it, so an unknown code, or advice that does not fit its class, ends in a stop and not in
-a loop. One option is added: if a model declined by its own choice, another model may be asked.
+a loop. Two ways are added: if a model declined by its own choice, another model may be asked; a
+result that was withheld is done without, because no context has to be dropped for it.
 """
 
 import math
@@ -16,7 +17,7 @@ import msgspec
 from demur.codes.loading import registry_or_core
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Advice, GrantKind, RefusalClass, RetryScope
+from demur.codes.vocabulary import Advice, GrantKind, RefusalClass, RetryScope, Surface
 from demur.model.refusal import (
     AFTER_HARD,
     Refusal,
@@ -144,7 +145,20 @@ _ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
 assert set(_ADVICE_MEANINGS) == set(Advice)
 # The model declined by its own choice, not because of a rule or a filter.
 _OWN_WORDS = "Ask for something else, or ask another model"
+_QUESTIONS: Mapping[str, str] = {
+    ReasonCode.OBJECTIVE_UNCLEAR: (
+        "Ask the user what it is meant to achieve, and send it again with the answer"
+    ),
+    ReasonCode.SCOPE_MISSING: (
+        "Ask the user what it should apply to and where it should stop, and send it again with "
+        "the answer"
+    ),
+}
 _OWN_CHOICE = _AdviceMeaning(True, RequiredChange.REQUEST, None, _OWN_WORDS)
+# A withheld result or passage never reached the context, so there is nothing to drop.
+_WITHHELD_SURFACES = frozenset({Surface.TOOL_RESULT, Surface.RETRIEVAL})
+_WITHHELD_WORDS = "Go on without it: it was withheld, and nothing of it is in the context"
+_WITHHELD = _AdviceMeaning(False, RequiredChange.NOTHING, None, _WITHHELD_WORDS)
 
 # A check that was not made cannot be approved or constrained.
 _NOT_JUDGED = set(Advice) - {Advice.REQUEST_APPROVAL, Advice.ACCEPT_CONSTRAINTS}
@@ -183,14 +197,15 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
     is_soft = refusal.refusal_class is RefusalClass.SOFT_BLOCK
     if declined and is_soft and advice is Advice.CHANGE_REQUEST:
         way = _OWN_CHOICE
+    if advice is Advice.RESET_CONTEXT and refusal.surface in _WITHHELD_SURFACES:
+        way = _WITHHELD
     needs = _list_plain_names(refusal, way.needs)
     wait = _parse_seconds(refusal.evidence.get("retry_after")) if way.retry else None
     if advice is Advice.RETRY_LATER:
         slot = "a while" if wait is None else f"{wait:.15g} second{'s' * (wait != 1)}"
         words = way.words.format(slot)
     else:
-        names = _join_names(refusal, way.needs)
-        words = way.words.format(names) if names or not way.needs else way.otherwise
+        words = _name_needs(refusal, way)
     if advice is Advice.REQUEST_APPROVAL:
         fields = _join_names(refusal, "missing", grants=False)
         words += f", with {fields} supplied" if fields else ""
@@ -198,13 +213,13 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
         names = _join_names(refusal, "missing", grants=True)
         words = words.replace(",", f" without {names},", 1) if names else words
     reset = None
-    if advice is Advice.RESET_CONTEXT:
+    if advice is Advice.RESET_CONTEXT and way is not _WITHHELD:
         is_session = refusal.retry_scope is RetryScope.SESSION
         reset = ResetScope.SESSION if is_session else ResetScope.CONTEXT
     return NextStep(
         retry=way.retry,
         change=way.change,
-        sentence=_format_sentence(words, refusal),
+        sentence=f"{words}." if way is _WITHHELD else _format_sentence(words, refusal),
         advice=advice,
         wait=wait,
         needs=needs,
@@ -213,6 +228,16 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
         reset=reset,
         reach=refusal.retry_scope,
     )
+
+
+def _name_needs(refusal: Refusal, way: _AdviceMeaning) -> str:
+    """Return the words of an advice with what is needed, or the question to put to the user."""
+    only_grants = way.needs == "missing" and not _join_names(refusal, "missing", grants=False)
+    # A question does more than the name of a grant.
+    if only_grants and refusal.code in _QUESTIONS:
+        return _QUESTIONS[refusal.code]
+    names = _join_names(refusal, way.needs)
+    return way.words.format(names) if names or not way.needs else way.otherwise
 
 
 def _list_plain_names(refusal: Refusal, key: str) -> tuple[str, ...]:

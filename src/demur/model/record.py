@@ -18,10 +18,17 @@ from demur.canonical import (
     is_fast_canonical_number,
 )
 from demur.codes.loading import registry_or_core
-from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
+from demur.codes.vocabulary import (
+    Advice,
+    DecisionOutput,
+    Obligation,
+    RefusalClass,
+    Surface,
+    Verdict,
+)
 from demur.errors import InputError
 from demur.model.decision import Decision, IgnoredGrant, Outcome, leading_entry
-from demur.model.finding import Finding
+from demur.model.finding import Finding, Span
 from demur.model.grant import RecordedGrant
 
 
@@ -34,6 +41,9 @@ class FrozenDict(dict[str, Any]):
 
     __setitem__ = __delitem__ = __ior__ = _refuse_change
     clear = pop = popitem = setdefault = update = _refuse_change
+
+    def __hash__(self) -> int:  # type: ignore[override] # a dict has none, because it can change
+        return hash(frozenset(self.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (FrozenDict, (dict(self),))
@@ -102,8 +112,18 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     details: str
 
 
+class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that scored something, and the digest of the model or of what it was asked."""
+
+    model: str
+    digest: str
+
+
 class Determinism(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The versions and digests that determine a decision."""
+    """The versions and digests that determine a decision.
+
+    `models` are the models whose scores are among the signals, by the name of the scorer.
+    """
 
     engine_version: str
     registry_version: str
@@ -111,8 +131,11 @@ class Determinism(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     policy_digest: str
     memory_digest: str | None = None
     memory_settings: Mapping[str, Any] | None = None
+    models: Mapping[str, ModelRef] | None = None
 
     def __post_init__(self) -> None:
+        if self.models is not None:
+            force_setattr(self, "models", FrozenDict(self.models))
         if self.memory_settings is not None:
             force_setattr(self, "memory_settings", freeze_json(self.memory_settings))
 
@@ -140,6 +163,26 @@ class Similarity(msgspec.Struct, frozen=True, kw_only=True):
     top_k: tuple[Neighbour, ...] = ()
 
 
+Speaker = Literal["user", "assistant", "tool", "document"]
+
+
+class Excerpt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was said at a check, and by whom; recorded only if the operator turned it on.
+
+    `source` names the tool or the document. `prompt` is the beginning of what an answer answers.
+    `span` is the place of a finding in `text`, unless redaction changed the text. `is_cut` says
+    that the text was longer.
+    """
+
+    text: str
+    speaker: Speaker
+    surface: Surface
+    source: str = ""
+    prompt: str = ""
+    span: Span | None = None
+    is_cut: bool = False
+
+
 class Personal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The sealed part: the redacted inputs. `salt` keeps its digest from being guessed.
 
@@ -157,6 +200,7 @@ class Personal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: tuple[Finding, ...] = ()
     grants: tuple[RecordedGrant, ...] = ()
     risk_signals: Mapping[str, Any] = {}
+    excerpt: Excerpt | None = None
 
 
 class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +212,16 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Parts of the sealed half that can be read like fields of the record.
-_SEALED = ("request", "requester", "scope", "facts", "findings", "grants", "risk_signals")
+_SEALED = (
+    "request",
+    "requester",
+    "scope",
+    "facts",
+    "findings",
+    "grants",
+    "risk_signals",
+    "excerpt",
+)
 _personal = msgspec.json.Decoder(Personal).decode
 
 
@@ -220,6 +273,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     next_step: Advice | None = None
     recorded_lead: str | None = msgspec.field(default=None, name="leading_code")
     fallback_codes: tuple[str, ...] = ()
+    approvals: int = 1
     context_ref: Mapping[str, Any] | None = None
     redaction: Redaction | None = None
     sealed: bytes | None = None

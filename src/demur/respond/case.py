@@ -22,6 +22,7 @@ from demur.codes.vocabulary import (
 from demur.errors import InputError, InputTypeError
 from demur.model.decision import Decision
 from demur.model.finding import Finding
+from demur.model.help_lines import UNKNOWN_LOCALE
 from demur.model.record import DecisionRecord, Personal
 from demur.model.refusal import Refusal, list_named, offered_advice
 from demur.respond.template import TemplateGroup
@@ -56,6 +57,7 @@ class RefusalCase(NamedTuple):
     needs_help: bool = False
     held_answer: bool = False
     from_user: bool = False
+    decision_id: str | None = None
 
     @property
     def code(self) -> str:
@@ -114,6 +116,7 @@ def _case_from_refusal(refusal: Refusal, registry: Registry) -> RefusalCase:
         needs_help=Obligation.CRISIS_RESOURCES in obligations,
         held_answer=refusal.surface is Surface.OUTPUT,
         from_user=refusal.surface is Surface.INPUT,
+        decision_id=refusal.decision_id,
     )
 
 
@@ -128,14 +131,19 @@ def _case_from_decision(
     entry = registry.get(code)
     own = [found for found in findings if found.code == code]
     named = {code, ReasonCode.CRISIS_ESCALATION}
-    helpful = [found.evidence for found in findings if found.code in named]
+    # Lines that a guard chose without knowing where the person is give way to those of the locale.
+    helpful = [
+        found.evidence
+        for found in findings
+        if found.code in named and found.evidence.get("locale") != UNKNOWN_LOCALE
+    ]
     codes = {*decision.reason_codes, *decision.resolved_codes}
     return RefusalCase(
         codes=_with_parents(code, registry),
         group=TemplateGroup(decision.refusal_class, entry is None or entry.decided),
         next_step=decision.next_step,
         retry_scope=None if entry is None else entry.retry_scope,
-        line=build_refusal_line(code, ""),
+        line=build_refusal_line(code, "" if entry is None else entry.summary),
         evidence={k: v for found in reversed(own) for k, v in found.evidence.items()},
         help=tuple(line for facts in helpful for line in _evidence_list(facts, "resources")),
         missing=decision.missing,
@@ -146,6 +154,7 @@ def _case_from_decision(
         needs_help=Obligation.CRISIS_RESOURCES in decision.obligations,
         held_answer=bool(own) and all(found.surface is Surface.OUTPUT for found in own),
         from_user=bool(own) and all(found.surface is Surface.INPUT for found in own),
+        decision_id=decision.decision_id if isinstance(decision, DecisionRecord) else None,
     )
 
 

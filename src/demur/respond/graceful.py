@@ -5,6 +5,7 @@ and pass a check. An audience is given only what it may see, so nothing can leak
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -33,7 +34,7 @@ from demur.respond.template import (
     Templates,
 )
 from demur.respond.template_file import builtin_templates
-from demur.respond.words import GracefulRefusal, RewordResult, compose_words
+from demur.respond.words import GracefulRefusal, RewordResult, Variation, compose_words
 
 _FOR_PEOPLE = (
     "text",
@@ -64,6 +65,7 @@ def view(
     slots: Mapping[str, object] | None = None,
     resources: Iterable[Any] = (),
     registry: Registry | None = None,
+    variation: Variation = None,
 ) -> dict[str, Any]:
     """Return the fields of a decision, a record or a refusal that an audience may see, as JSON.
 
@@ -74,9 +76,9 @@ def view(
     """
     reader = parse_audience(audience)
     case = make_case(source, registry)
-    locale_templates = (builtin_templates() if templates is None else templates).for_locale(locale)
-    slot_values = {**(slots or {}), **({} if persona is None else {"persona": persona})}
-    words = compose_words(case, locale_templates, slots=slot_values, resources=resources)
+    slots = {**(slots or {}), **({} if persona is None else {"persona": persona})}
+    wording: dict[str, Any] = {"slots": slots, "resources": resources, "variation": variation}
+    words = _compose_case(case, templates, locale, **wording)
     return render_for(source, case, words, reader)
 
 
@@ -199,14 +201,18 @@ def compose(
     polish: Reword | None = None,
     check: RewordCheck | None = None,
     registry: Registry | None = None,
+    variation: Variation = None,
 ) -> GracefulRefusal:
     """Return the refusal in words, with a next step; the same source always gives the same words.
 
     `locale` is negotiated: `de-AT` uses `de`, and a locale without templates uses `en`.
     `slots` fill slots of the template; values that are no plain phrase are left out. `resources`
-    are help lines for a person in need, used before those in evidence and those of the locale.
+    are help lines for a person in need, used before those in evidence and those of the locale:
+    `en-US` names the lines of that country, and directories that serve every country.
     `polish` may reword the text; its words are used only if they keep all facts and `check`
     finds no problem, and `GracefulRefusal.polish` holds the outcome.
+    `variation` chooses among the wordings of the template: a number, or a text such as a
+    conversation's id. Without one, the id of the decision chooses, and `variation` says which.
 
     Raises:
         InputError: Nothing was refused, there is no such audience or slot, or `polish` comes
@@ -218,13 +224,21 @@ def compose(
         help_text = "pass a function of text and source that returns problems, such as a linter"
         raise InputError("words are only reworded under a `check`", help=help_text)
     case = make_case(source, registry)
-    locale_templates = (builtin_templates() if templates is None else templates).for_locale(locale)
-    slot_values = {**(slots or {}), **({} if persona is None else {"persona": persona})}
-    words = compose_words(case, locale_templates, slots=slot_values, resources=resources)
+    slots = {**(slots or {}), **({} if persona is None else {"persona": persona})}
+    wording: dict[str, Any] = {"slots": slots, "resources": resources, "variation": variation}
+    words = _compose_case(case, templates, locale, **wording)
     if polish is not None and check is not None:
         words = reword_refusal(words, case, source, polish, check)
     text = render_text(source, case, words, reader)
     return msgspec.structs.replace(words, text=text, audience=reader)
+
+
+def _compose_case(
+    case: RefusalCase, templates: Templates | None, locale: str | None, **wording: Any
+) -> GracefulRefusal:
+    """Return the words of a case for people, by the templates of a locale."""
+    known = builtin_templates() if templates is None else templates
+    return compose_words(case, known.for_locale(locale), locale=locale, **wording)
 
 
 def render(source: ComposeSource, **settings: Any) -> str:
@@ -253,14 +267,15 @@ class TemplateSample(NamedTuple):
 def render_samples(
     templates: Templates | None = None, registry: Registry | None = None
 ) -> Iterator[TemplateSample]:
-    """Yield each template of each locale rendered, with nothing known but its code."""
+    """Yield each wording of each template and locale, with nothing known but its code."""
     known = builtin_templates() if templates is None else templates
     codes = Registry.load() if registry is None else registry
     for locale, locale_templates in known.by_locale.items():
         for template in locale_templates.templates.values():
-            for source in _sample_sources(template, codes):
-                words = compose(source, locale=locale, templates=known, registry=codes)
-                yield TemplateSample(source, words)
+            numbers = range(len(template.variations) + 1)
+            for source, number in product(_sample_sources(template, codes), numbers):
+                settings: dict[str, Any] = {"locale": locale, "templates": known, "registry": codes}
+                yield TemplateSample(source, compose(source, variation=number, **settings))
 
 
 def _sample_sources(template: RefusalTemplate, registry: Registry) -> Iterator[ComposeSource]:

@@ -5,7 +5,6 @@ raises for any text, and reads the first 20,000 characters.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,6 +14,7 @@ import msgspec
 from demur.codes.loading import registry_or_core
 from demur.codes.refusal_line import parse_refusal
 from demur.codes.vocabulary import RefusalClass
+from demur.detect.rules import declines_something
 from demur.errors import one_line
 from demur.model.finding import Span
 from demur.respond.lint_marks import (
@@ -37,6 +37,7 @@ from demur.respond.lint_report import (
     make_lint_context,
 )
 from demur.respond.template_file import builtin_templates
+from demur.respond.words import ASKED_FOR
 from demur.text.prose import (
     MAX_PROSE_LENGTH,
     PreparedText,
@@ -46,6 +47,8 @@ from demur.text.prose import (
 )
 
 _PART_ORDER: Sequence[str] = tuple(RefusalPart)
+# The parts that make a refusal even where the detector weighs the text otherwise.
+_REFUSAL_FORM = {RefusalPart.BOUNDARY, RefusalPart.REASON, RefusalPart.ALTERNATIVES}
 _REASON_FIRST = (_PART_ORDER.index(RefusalPart.BOUNDARY), _PART_ORDER.index(RefusalPart.REASON))
 
 
@@ -133,8 +136,18 @@ def _begins_later_part(hit: MarkHit, group: Sequence[MarkHit]) -> bool:
 
 
 # Faults that a mark alone proves.
-_SELF_EVIDENT = ("moralising", "assumed-intent", "robotic-tone", "leaked-policy", "over-apology")
+_SELF_EVIDENT = (
+    "moralising",
+    "assumed-intent",
+    "robotic-tone",
+    "leaked-policy",
+    "over-apology",
+    "placeholder",
+)
 _MAX_REASON_WORDS = 45
+# Sentences about right and wrong that make a lecture, and sentences that explain too much.
+_MIN_LECTURE = 2
+_MIN_EXPLANATION = 3
 _NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _WORD = re.compile(r"[^\W_]+")
 
@@ -142,10 +155,12 @@ _WORD = re.compile(r"[^\W_]+")
 class LintInput(NamedTuple):
     """The input of all checks."""
 
+    prose: str
     text: PreparedText
     context: LintContext
     hits: Sequence[MarkHit]
     stretches: Sequence[PartStretch]
+    own_marks: bool
     # The names of requirements in the language.
     names: Mapping[str, Sequence[str]]
 
@@ -156,6 +171,12 @@ class LintInput(NamedTuple):
     def stretches_of(self, part: RefusalPart) -> list[PartStretch]:
         """Return the stretches of one part."""
         return [stretch for stretch in self.stretches if stretch.part is part]
+
+    def sentences_at(self, hit: MarkHit) -> Iterator[int]:
+        """Yield the number of the sentence in which a mark begins."""
+        for number, sentence in enumerate(self.text.sentences):
+            if sentence.start <= hit.start < sentence.end:
+                yield number
 
     def problem_at(self, rule: str, start: int, end: int) -> RefusalProblem:
         """Return the problem of `rule` at a place."""
@@ -195,9 +216,14 @@ def check_words(lint: LintInput) -> Iterator[RefusalProblem]:
     """Yield the problems of the parts, for a language with marks."""
     # The boundary is vague if no sentence says what is refused.
     drawn, vague = lint.stretches_of(RefusalPart.BOUNDARY), lint.hits_of("vague-boundary")
-    if drawn and all(any(b.start <= v.start < b.end for v in vague) for b in drawn):
+    if lint.context.crisis and vague:
+        yield lint.problem_at("turned-away", vague[0].start, vague[0].end)
+    elif lint.context.asks and drawn:
+        yield lint.problem_at("refused-question", drawn[0].start, drawn[0].end)
+    elif drawn and all(any(b.start <= v.start < b.end for v in vague) for b in drawn):
         yield lint.problem_at("vague-boundary", vague[0].start, vague[0].end)
     yield from _check_reason(lint)
+    yield from _check_lecture(lint)
     yield from _check_alternatives(lint)
     if lint.context.refusal_class is RefusalClass.HARD_BLOCK:
         for hit in lint.hits_of("bypass-hint"):
@@ -212,6 +238,8 @@ def _check_unstated(lint: LintInput, rule: str, field: str) -> Iterator[RefusalP
     """Yield the requirements of the decision that the text does not name."""
     words = set(_WORD.findall(lint.text.folded.lower()))
     for name in getattr(lint.context, field):
+        if lint.context.asks and name in ASKED_FOR:
+            continue
         if not _names_requirement(lint, words, name):
             yield _make_problem(rule, name)
 
@@ -228,13 +256,50 @@ def _names_requirement(lint: LintInput, text_words: set[str], name: str) -> bool
 
 
 def _check_reason(lint: LintInput) -> Iterator[RefusalProblem]:
-    reasons = [stretch for stretch in lint.stretches_of(RefusalPart.REASON) if not stretch.weak]
+    every, vacuous = lint.stretches_of(RefusalPart.REASON), lint.hits_of("vacuous-reason")
+    if vacuous and all(any(r.start <= hit.start < r.end for hit in vacuous) for r in every):
+        yield lint.problem_at("vacuous-reason", vacuous[0].start, vacuous[0].end)
+    reasons = [stretch for stretch in every if not stretch.weak]
     if not reasons:
         return
     first, last = reasons[0], reasons[-1]
     words = lint.text.folded[first.start : first.end].split()
     if last.sentence != first.sentence or len(words) > _MAX_REASON_WORDS:
         yield lint.problem_at("long-reason", first.start, last.end)
+
+
+def _check_lecture(lint: LintInput) -> Iterator[RefusalProblem]:
+    """Yield a lecture: several sentences of morals, or of explanation before any offer."""
+    if lint.context.crisis:
+        return
+    offers = lint.stretches_of(RefusalPart.ALTERNATIVES)
+    parts: dict[int, set[RefusalPart]] = {}
+    for stretch in lint.stretches:
+        parts.setdefault(stretch.sentence, set()).add(stretch.part)
+    moral = [
+        (number, hit)
+        for hit in lint.hits
+        if hit.mark.means in ("moral", "moralising")
+        for number in lint.sentences_at(hit)
+        if RefusalPart.BOUNDARY not in parts.get(number, ())
+        and (
+            hit.mark.means == "moralising" or RefusalPart.ALTERNATIVES not in parts.get(number, ())
+        )
+    ]
+    preached = {number for number, _ in moral}
+    if len(preached) >= _MIN_LECTURE:
+        first = moral[0][1]
+        yield lint.problem_at("lecture", first.start, max(hit.end for _, hit in moral))
+        yield lint.problem_at("moralising", first.start, first.end)
+    end = min((stretch.sentence for stretch in offers), default=len(lint.text.sentences))
+    explained = [
+        sentence
+        for number, sentence in enumerate(lint.text.sentences[:end])
+        if not sentence.item
+        and (number in preached or parts.get(number, set()) <= {RefusalPart.REASON})
+    ]
+    if len(explained) >= _MIN_EXPLANATION:
+        yield lint.problem_at("long-reason", explained[0].start, explained[-1].end)
 
 
 def _check_alternatives(lint: LintInput) -> Iterator[RefusalProblem]:
@@ -249,6 +314,11 @@ def _check_missing_parts(lint: LintInput) -> Iterator[RefusalProblem]:
     present = {stretch.part for stretch in lint.stretches}
     if lint.hits_of("generic-alternatives"):
         present.add(RefusalPart.ALTERNATIVES)
+    if lint.hits_of("vacuous-reason"):
+        present.add(RefusalPart.REASON)
+    if lint.context.asks:
+        # A question needs no boundary, no reason and no other way.
+        present |= {RefusalPart.BOUNDARY, RefusalPart.REASON, RefusalPart.ALTERNATIVES}
     if lint.context.crisis:
         # A person in danger needs to be heard, and whom to call, not a boundary and a reason.
         present |= {RefusalPart.BOUNDARY, RefusalPart.REASON}
@@ -304,7 +374,9 @@ def _analyze_prose(prose: str, context: LintContext, chosen: Marks | None) -> Li
     known = [found for found in (builtin_marks("any"), chosen) if found is not None]
     found = find_mark_hits(prepared, [mark for marks in known for mark in marks.marks])
     names = {} if chosen is None else _requirement_names(chosen)
-    return LintInput(prepared, context, found, find_part_stretches(prepared, found), names)
+    own = chosen is not None and chosen is not builtin_marks(chosen.locale)
+    stretches = find_part_stretches(prepared, found)
+    return LintInput(prose, prepared, context, found, stretches, own, names)
 
 
 def _build_report(lint: LintInput, chosen: Marks | None) -> RefusalReport:
@@ -347,14 +419,16 @@ def _requirement_names(marks: Marks) -> Mapping[str, Sequence[str]]:
 
 
 def _is_refusal(lint: LintInput) -> bool:
-    """Return whether the text is a refusal: the decision says so, or its words do."""
-    strong = Counter(hit.mark.means for hit in lint.hits if not hit.mark.weak)
-    if lint.context.refusal_class or strong[RefusalPart.BOUNDARY] or strong["robotic-tone"]:
+    """Return whether the text is a refusal: the decision says so, or the detector does.
+
+    A boundary with a reason and an offer is one in any wording. Marks of one's own serve for
+    languages that the detector does not know.
+    """
+    if lint.context.refusal_class or declines_something(lint.prose):
         return True
-    # A lecture refuses too, without ever saying no.
-    preached = len(lint.hits_of("moralising") + lint.hits_of("assumed-intent"))
-    outright = strong["moralising"] + strong["assumed-intent"] > 0
-    return outright and preached > 1 and preached * 2 >= len(lint.text.sentences)
+    if lint.own_marks:
+        return any(hit.mark.means == RefusalPart.BOUNDARY for hit in lint.hits)
+    return {one.part for one in lint.stretches if not one.weak} >= _REFUSAL_FORM
 
 
 def _report_notes(text: str, chosen: Marks | None, *, cut: bool) -> Iterable[str]:

@@ -22,8 +22,8 @@ from demur.source.item import SourceItem, did_you_mean
 from demur.source.reading import read_source, read_text
 from demur.text.prose import PreparedText, fold_accents, prepare_text
 
-# An apology is no fault and a help line no part, but the linter counts both.
-MEANINGS = (*RefusalPart, *LINT_RULES, "apology", "resource")
+# An apology or a word of morals is no fault and a help line no part, but the linter counts them.
+MEANINGS = (*RefusalPart, *LINT_RULES, "apology", "moral", "resource")
 
 
 _Place = tuple[int, int]

@@ -114,6 +114,7 @@ MISSING_PART_TEXTS = _FILE.missing_parts
 DecisionLike = Decision | DecisionRecord | Refusal | str
 
 _CRISIS = ReasonCode.CRISIS_ESCALATION
+_ASKING = frozenset({ReasonCode.OBJECTIVE_UNCLEAR, ReasonCode.SCOPE_MISSING})
 
 
 class LintContext(NamedTuple):
@@ -123,6 +124,8 @@ class LintContext(NamedTuple):
     missing: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     crisis: bool = False
+    # A question is due, not a refusal.
+    asks: bool = False
     # Codes and rules, which the text must not show.
     names: frozenset[str] = frozenset()
 
@@ -143,6 +146,7 @@ def make_lint_context(decision: DecisionLike | None) -> LintContext:
         return LintContext(
             refusal_class=decision.refusal_class,
             crisis=known.crisis or decision.parent == _CRISIS,
+            asks=known.asks,
             names=frozenset({decision.code}),
         )
     rules = decision.matched_rules if isinstance(decision, DecisionRecord) else ()
@@ -152,6 +156,7 @@ def make_lint_context(decision: DecisionLike | None) -> LintContext:
         missing=decision.missing,
         constraints=decision.constraints,
         crisis=_CRISIS in codes or Obligation.CRISIS_RESOURCES in decision.obligations,
+        asks=decision.leading_code in _ASKING,
         names=frozenset(codes) | {rule.rule_id for rule in rules},
     )
 
@@ -160,5 +165,6 @@ def _context_from_code(entry: Entry) -> LintContext:
     return LintContext(
         refusal_class=entry.refusal_class,
         crisis=entry.code == _CRISIS or Obligation.CRISIS_RESOURCES in entry.obligations,
+        asks=entry.code in _ASKING,
         names=frozenset({str(entry.code)}),
     )

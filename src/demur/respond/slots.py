@@ -131,16 +131,32 @@ def fill_slot(
     """Return the text for a slot, or None if neither the caller nor evidence has a usable one."""
     from_evidence = None if slot.evidence is None else evidence.get(slot.evidence)
     # INVARIANT: a slot holds text that a sentence can hold, or else its default.
-    candidates = (_fit_value(slot.kind, value, phrases) for value in (given, from_evidence))
+    candidates = (_fit_value(slot, value, phrases) for value in (given, from_evidence))
     return next((text for text in candidates if text is not None), None)
 
 
-def _fit_value(kind: SlotKind, value: object, phrases: Mapping[str, str]) -> str | None:
-    if kind is SlotKind.DURATION:
+def _fit_value(slot: Slot, value: object, phrases: Mapping[str, str]) -> str | None:
+    if slot.kind is SlotKind.DURATION:
         return _format_duration(value, phrases)
-    if kind is SlotKind.PATH:
+    if slot.kind is SlotKind.PATH:
         return clean_path(value)
-    return clean_name(value) if kind is SlotKind.NAME else clean_phrase(value)
+    if slot.kind is SlotKind.CHOICE:
+        return _choose_word(slot.words, value)
+    return clean_name(value) if slot.kind is SlotKind.NAME else clean_phrase(value)
+
+
+_LANGUAGE_LENGTH = 2
+
+
+def _choose_word(words: Mapping[str, str], value: object) -> str | None:
+    """Return the word for a value, or for the longest start of it: `SPY_PHONE` also finds `SPY`."""
+    if not isinstance(value, str) or len(value) > MAX_NAME_LENGTH:
+        return None
+    parts = value.split("_")
+    # A rule for one language may begin with it: `NL_SPY` also finds `SPY`.
+    begins = (0, 1) if len(parts[0]) == _LANGUAGE_LENGTH else (0,)
+    starts = ("_".join(parts[i:end]) for i in begins for end in range(len(parts), i, -1))
+    return next((words[start] for start in starts if start in words), None)
 
 
 def _format_duration(value: object, phrases: Mapping[str, str]) -> str | None:

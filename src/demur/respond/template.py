@@ -54,20 +54,25 @@ CONDITIONS = ("missing", "constraints", "held_answer", "from_user")
 
 
 class SlotKind(StrEnum):
-    """The kind of value in a slot: a phrase, a name, a file path, or seconds to wait."""
+    """The kind of value in a slot: a phrase, a name, a path, seconds to wait, or a listed word."""
 
     WORDS = "words"
     NAME = "name"
     PATH = "path"
     DURATION = "duration"
+    CHOICE = "choice"
 
 
 class Slot(NamedTuple):
-    """A slot in a text: filled by the caller, else from evidence, else with a default."""
+    """A slot in a text: filled by the caller, else from evidence, else with a default.
+
+    A `choice` holds one of its `words`, looked up by the value.
+    """
 
     kind: SlotKind
     evidence: str | None = None
     default: str | None = None
+    words: Mapping[str, str] = {}
 
 
 class Wording(NamedTuple):
@@ -99,7 +104,11 @@ class TemplateGroup(NamedTuple):
 
 
 class RefusalTemplate(NamedTuple):
-    """The words for some codes of one group; general templates serve all other codes."""
+    """The words for some codes of one group; general templates serve all other codes.
+
+    `variations` say the same in other words. A template that `asks` refuses nothing: its text is
+    the acknowledgment and one question.
+    """
 
     id: str
     wording: Wording
@@ -107,7 +116,9 @@ class RefusalTemplate(NamedTuple):
     group: TemplateGroup | None = None
     slots: Mapping[str, Slot] = {}
     branches: tuple[Branch, ...] = ()
+    variations: tuple[Wording, ...] = ()
     resources: bool = False
+    asks: bool = False
     where: str = ""
 
 

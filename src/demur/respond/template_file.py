@@ -49,6 +49,7 @@ _FILE = TEMPLATES_SCHEMA["properties"]
 _TEMPLATE = _FILE["templates"]["items"]["properties"]
 _SLOT = _FILE["slots"]["additionalProperties"]["properties"]
 _BRANCH = _FILE["branches"]["items"]["properties"]
+_VARIATION = _TEMPLATE["variations"]["items"]["properties"]
 _ID = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
@@ -114,7 +115,9 @@ class TemplateReader:
             group=group,
             slots=slots,
             branches=tuple(_read_branches(item, slots)),
+            variations=tuple(_read_variations(item, slots, sure)),
             resources=item.read_flag("resources") or name == CRISIS,
+            asks=item.read_flag("asks"),
             where=item.where,
         )
         for part in PART_NAMES[:-1]:
@@ -195,7 +198,12 @@ def _read_slot(name: str, parent: SourceItem) -> Slot:
     item.as_fields(_SLOT, "a slot")
     kind = item.require_word("kind", SlotKind) if isinstance(item.value, dict) else None
     evidence, default = item.optional_text("evidence"), item.optional_text("else")
-    return Slot(kind or SlotKind.WORDS, evidence, default)
+    words = dict(item.read_pairs("words"))
+    if bool(words) != (kind is SlotKind.CHOICE):
+        item.report(
+            "a `choice` lists its `words`, and no other slot does", "words: {KEY: a phrase}"
+        )
+    return Slot(kind or SlotKind.WORDS, evidence, default, words)
 
 
 def _read_branches(parent: SourceItem, slots: Mapping[str, Slot]) -> Iterator[Branch]:
@@ -210,6 +218,14 @@ def _read_branches(parent: SourceItem, slots: Mapping[str, Slot]) -> Iterator[Br
                 child.report(f"unknown slot `{name}`", hint)
         sure = {name for name in slots if name in when or slots[name].default is not None}
         yield Branch(when, _read_wording(child, slots, sure))
+
+
+def _read_variations(
+    template: SourceItem, slots: Mapping[str, Slot], sure: Iterable[str]
+) -> Iterator[Wording]:
+    for child in template.list_items("variations"):
+        child.as_fields(_VARIATION, "a variation")
+        yield _read_wording(child, slots, sure)
 
 
 # -- wording ---------------------------------------------------------------------------------

@@ -3,19 +3,24 @@
 The same facts always give the same words.
 """
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import asdict
 
 from demur.codes.vocabulary import Advice, RefusalClass
 from demur.errors import InputError
+from demur.model.help_lines import find_national_lines
 from demur.respond.case import Audience, RefusalCase
 from demur.respond.slots import choose_help_lines, fill_slot, fill_text, readable_name, slot_names
 from demur.respond.template import (
     CONSTRAINED,
     CRISIS,
+    FALLBACK_LOCALE,
     GENERAL,
     MIN_ALTERNATIVES,
     UNJUDGED,
@@ -50,6 +55,7 @@ class GracefulRefusal(msgspec.Struct, frozen=True, kw_only=True):
     first of the four recovery fields. Each alternative completes the sentence that offers
     it, in English "I can …". `text` is the whole text for the audience; `line`, `code` and
     `next_step` are for programs, and `view` selects the fields an audience may see.
+    `template` and `variation` name the words that were chosen; 0 is the template's own wording.
     """
 
     text: str
@@ -66,6 +72,7 @@ class GracefulRefusal(msgspec.Struct, frozen=True, kw_only=True):
     line: str
     locale: str
     template: str
+    variation: int = 0
     audience: Audience = Audience.END_USER
     missing: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
@@ -112,6 +119,27 @@ def _fits(template: RefusalTemplate, case: RefusalCase) -> bool:
 
 
 _MAX_LISTED = 12
+_CALL = re.compile(r"\Acall (?=[\d+*(])")
+# The word between two numbers, in a contact without further words.
+_EITHER, _ENGLISH_WORD = " or ", re.compile(r"[a-z]{2,}")
+# What a question asks for anyway.
+ASKED_FOR = frozenset({"context", "scope"})
+# The slot that holds what is missing, for a template that asks.
+_NEEDED = "needed"
+Variation: TypeAlias = int | str | None
+
+
+def choose_variation(variation: Variation, decision_id: str | None, count: int) -> int:
+    """Return the number of the variation, out of `count`: as given, or by the digest of a text.
+
+    Without one, the decision's id chooses: the same decision always has the same words.
+    """
+    key = decision_id if variation is None else variation
+    if key is None:
+        return 0
+    if isinstance(key, str):
+        key = int.from_bytes(hashlib.sha256(key.encode(errors="replace")).digest()[:4])
+    return key % count
 
 
 class _ListedItems(NamedTuple):
@@ -128,8 +156,12 @@ def compose_words(
     *,
     slots: Mapping[str, object],
     resources: Iterable[Any] = (),
+    locale: str | None = None,
+    variation: Variation = None,
 ) -> GracefulRefusal:
     """Return the refusal for people, in the language of the templates.
+
+    The country in `locale` chooses the help lines for a person in need.
 
     Raises:
         InputError: No text has a slot of a name that was given.
@@ -140,18 +172,22 @@ def compose_words(
             hint = did_you_mean(str(name), known) or f"one of {', '.join(sorted(known))}"
             raise InputError(f"unknown slot `{name}`", help=hint)
     template = select_template(templates, case)
-    lists = _collect_lists(case, templates, template, resources)
+    lists = _collect_lists(case, templates, template, resources, locale)
     filled = {
         name: value
         for name, slot in template.slots.items()
         if (value := fill_slot(slot, slots.get(name), case.evidence, templates.phrases)) is not None
     }
+    if lists.missing and _NEEDED in template.slots:
+        # These names are fit to be shown, whatever their length.
+        filled[_NEEDED] = templates.phrases["comma"].join(lists.missing)
     conditions = {*filled, *(name for name, items in lists._asdict().items() if items)}
     conditions |= {name for name in ("held_answer", "from_user") if getattr(case, name)}
     defaults = {name: slot.default or "" for name, slot in template.slots.items()}
-    wording = _choose(template, templates, conditions)
+    number = choose_variation(variation, case.decision_id, len(template.variations) + 1)
+    wording = _choose(template, templates, conditions, number)
     composer = _WordComposer(templates, wording, {**defaults, **filled}, lists)
-    return composer.build_refusal(case, template, filled)
+    return composer.build_refusal(case, template, filled, number)
 
 
 def _collect_lists(
@@ -159,16 +195,27 @@ def _collect_lists(
     templates: LocaleTemplates,
     template: RefusalTemplate,
     resources: Iterable[Any],
+    locale: str | None,
 ) -> _ListedItems:
     if template.resources:
         # A person in need is not given a checklist.
-        lines = choose_help_lines((*resources, *case.help), templates.resources)
+        national = [asdict(line) for line in find_national_lines(locale)]
+        if templates.locale.partition("-")[0] != FALLBACK_LOCALE:
+            # A number needs no English word before it; "call or text 988" does.
+            either = templates.phrases["or"].strip("、")
+            for line in national:
+                line["contact"] = _CALL.sub("", line["contact"])
+                if not _ENGLISH_WORD.search(line["contact"].replace(_EITHER, "")):
+                    line["contact"] = line["contact"].replace(_EITHER, either)
+        lines = choose_help_lines((*resources, *case.help), (*national, *templates.resources))
         return _ListedItems(resources=lines)
     # INVARIANT: under a hard block the words name no condition that would lift it.
     if case.is_hard:
         return _ListedItems()
     constraints = _names(case, case.constraints, templates)
-    return _ListedItems(_names(case, case.missing, templates), constraints)
+    # A question says what a grant of context or of a scope only names.
+    missing = (name for name in case.missing if not (template.asks and name in ASKED_FOR))
+    return _ListedItems(_names(case, missing, templates), constraints)
 
 
 def _names(case: RefusalCase, names: Iterable[str], templates: LocaleTemplates) -> tuple[str, ...]:
@@ -177,21 +224,25 @@ def _names(case: RefusalCase, names: Iterable[str], templates: LocaleTemplates) 
     return tuple(dict.fromkeys(shown))[:_MAX_LISTED]
 
 
-def _choose(template: RefusalTemplate, templates: LocaleTemplates, conditions: set[str]) -> Wording:
-    """Return the texts to use: those of matching branches first, then the template's own."""
+def _choose(
+    template: RefusalTemplate, templates: LocaleTemplates, conditions: set[str], variation: int
+) -> Wording:
+    """Return the texts to use: of matching branches, then of the variation, then the template's."""
     # A person in need gets only the words written for that.
     common = () if template.resources else templates.branches
     every = (*template.branches, *common)
     taken = [branch.wording for branch in every if conditions.issuperset(branch.when)]
-    layers = (*taken, template.wording)
+    varied = (Wording(), *template.variations)[variation]
+    layers = (*taken, varied, template.wording)
     single = {
         part: next((text for layer in layers if (text := getattr(layer, part))), None)
         for part in Wording._fields
         if part != "alternatives"
     }
     special = next((layer.alternatives for layer in taken if layer.alternatives), ())
-    usual = () if len(special) >= MIN_ALTERNATIVES else template.wording.alternatives
-    return Wording(alternatives=(*special, *usual), **single)
+    usual = varied.alternatives or template.wording.alternatives
+    alternatives = special if len(special) >= MIN_ALTERNATIVES else (*special, *usual)
+    return Wording(alternatives=alternatives, **single)
 
 
 def _capitalize_first(clause: str) -> str:
@@ -235,14 +286,21 @@ class _WordComposer:
 
     def list_blocks(self) -> Iterator[str]:
         for name, lines in self.lists._asdict().items():
-            if lines:
+            # A question that names what is missing needs no list of it.
+            if lines and not (name == "missing" and self.values.get(_NEEDED)):
                 yield "\n- ".join([self.templates.phrases[name], *lines])
 
-    def full_text(self, *, help_first: bool) -> str:
-        first, offer = self.part_text("acknowledgment"), self.offer_sentence()
-        last = self.gap.join([offer, self.part_text("engagement")])
+    def full_text(self, template: RefusalTemplate) -> str:
+        first, question = self.part_text("acknowledgment"), self.part_text("engagement")
         blocks = list(self.list_blocks())
-        if help_first:
+        if template.asks:
+            return (
+                "\n\n".join([first, *blocks, question])
+                if blocks
+                else f"{first}{self.gap}{question}"
+            )
+        last = self.gap.join([self.offer_sentence(), question])
+        if template.resources:
             return "\n\n".join([first, *blocks, self.gap.join([self.refusal_sentence(), last])])
         opening = self.gap.join([first, self.refusal_sentence()])
         return "\n\n".join([opening, *blocks, last]) if blocks else f"{opening}\n{last}"
@@ -255,12 +313,17 @@ class _WordComposer:
         return self.offer_sentence()
 
     def build_refusal(
-        self, case: RefusalCase, template: RefusalTemplate, filled: Mapping[str, str]
+        self,
+        case: RefusalCase,
+        template: RefusalTemplate,
+        filled: Mapping[str, str],
+        variation: int,
     ) -> GracefulRefusal:
-        used = set(slot_names(f"{self.wording.boundary}{self.wording.reason}"))
+        stated = self.wording.engagement if template.asks else self.wording.boundary
+        used = set(slot_names(f"{stated}{self.wording.reason}"))
         way = self.part_text("how_to_proceed")
         return GracefulRefusal(
-            text=self.full_text(help_first=template.resources),
+            text=self.full_text(template),
             acknowledgment=self.part_text("acknowledgment"),
             boundary=self.part_sentence("boundary"),
             reason=self.part_sentence("reason"),
@@ -274,6 +337,7 @@ class _WordComposer:
             line=case.line,
             locale=self.templates.locale,
             template=template.id,
+            variation=variation,
             **self.lists._asdict(),
             facts=(*(value for name, value in filled.items() if name in used), *chain(*self.lists)),
         )

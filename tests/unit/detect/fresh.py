@@ -454,8 +454,10 @@ _SECOND = {
             "le guichet ouvre de neuf heures à midi et l'on peut y déposer le pli."
         ),
     ),
-    "none": (
+    "unable": (
         "I can't see the image you mention, only text came through. Could you upload it again?",
+    ),
+    "none": (
         "You won't find a better view in town. Take the stairs behind the church and turn left at the top.",
         "No rush! The form stays open until Friday noon.",
         "No. 7 is the bus you want; it leaves from the far side of the square.",

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 from unit.detect.fresh import FRESH, SECOND, Fresh
 from unit.detect.held_out import ASKED, ROWS, Question, Row
+from unit.detect.kinds import KINDS, Kind
 
+from demur import learned
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import RefusalClass
+from demur.detect import detector
 from demur.detect.detector import (
     DetectionBasis,
     RefusalKind,
@@ -17,7 +20,7 @@ from demur.detect.detector import (
     to_refusal,
 )
 from demur.detect.model import builtin_model
-from demur.detect.rules import refusal_chance
+from demur.detect.rules import MIN_DOUBT, declines_something, refusal_chance
 from demur.detect.speech_acts import analyze_answer
 from demur.errors import InputError, InputTypeError
 from demur.model.refusal import Refusal
@@ -37,6 +40,32 @@ NOT_TOLD = (
 KNOWN_MISSES = tuple(row for row in (*FRESH, *SECOND) if row.answer.startswith(NOT_TOLD))
 
 
+@pytest.fixture(autouse=True)
+def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge by words alone, whether or not the learned models are installed."""
+    monkeypatch.setattr(detector, "load_answer_model", lambda: None)
+
+
+class FixedScorer:
+    """A learned model that gives every answer the same score, and counts how often."""
+
+    digest = "5" * 64
+
+    def __init__(self, score: float) -> None:
+        self.score, self.asked = score, 0
+
+    def score_answer(self, prompt: str | None, answer: str) -> float:  # noqa: ARG002 - a fake
+        """Return the fixed score."""
+        self.asked += 1
+        return self.score
+
+
+def install(monkeypatch: pytest.MonkeyPatch, score: float) -> FixedScorer:
+    scorer = FixedScorer(score)
+    monkeypatch.setattr(detector, "load_answer_model", lambda: scorer)
+    return scorer
+
+
 @pytest.mark.parametrize("row", ROWS)
 def test_an_answer_nobody_trained_on_is_judged_rightly(row: Row) -> None:
     assert detect_refusal(row.answer).kind == row.kind
@@ -45,6 +74,91 @@ def test_an_answer_nobody_trained_on_is_judged_rightly(row: Row) -> None:
 @pytest.mark.parametrize("row", [row for row in (*FRESH, *SECOND) if row not in KNOWN_MISSES])
 def test_an_answer_written_to_be_hard_is_judged_rightly(row: Fresh) -> None:
     assert detect_refusal(row.answer, row.prompt).kind == row.kind
+
+
+@pytest.mark.parametrize("row", KINDS)
+def test_what_is_missing_is_told_from_what_is_declined(row: Kind) -> None:
+    detection = detect_refusal(row.answer, row.prompt)
+
+    assert detection.kind == row.kind
+    assert detection.is_refusal == (row.kind in ("full", "partial"))
+    assert (detection.code is None) == (row.kind in ("unable", "none"))
+
+
+@pytest.mark.parametrize("row", [row for row in KINDS if row.kind == "full"])
+def test_the_linter_asks_the_detector_what_declines(row: Kind) -> None:
+    assert declines_something(row.answer)
+
+
+DOUBTFUL = (
+    "I can't do that part. Here is a short note for the guests about the rest of the evening."
+)
+
+
+def test_a_learned_model_moves_a_doubtful_judgement_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = detect_refusal(DOUBTFUL)
+    install(monkeypatch, 0.001)
+    softened = detect_refusal(DOUBTFUL)
+
+    assert words.kind == "full"
+    assert words.model is None
+    assert softened.kind == "partial"
+    assert softened.basis is DetectionBasis.LEARNED
+    assert softened.model == FixedScorer.digest
+    install(monkeypatch, 0.999)
+    assert detect_refusal(DOUBTFUL).confidence > words.confidence
+
+
+def test_the_refusal_names_the_learned_model_as_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, 0.99)
+    refusal = to_refusal(detect_refusal("I can't help with that."))
+
+    assert refusal is not None
+    assert refusal.evidence["basis"] == "learned"
+    assert refusal.evidence["model"] == FixedScorer.digest
+
+
+@pytest.mark.parametrize(
+    ("answer", "prompt"),
+    [
+        ("Sure! Here is the list you asked for: apples, pears and plums.", None),
+        ("REFUSED: RCE_RISK: eval", None),
+        ("```python\nprint(1)\n```", None),
+        ("No.", "Is seven an even number?"),
+        ("Revenge is never a good idea. Instead, consider talking to a friend.", None),
+    ],
+)
+def test_a_learned_model_is_not_asked_without_a_doubt(
+    answer: str, prompt: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = install(monkeypatch, 0.999)
+
+    assert detect_refusal(answer, prompt).basis is not DetectionBasis.LEARNED
+    assert scorer.asked == 0
+
+
+def test_learned_models_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = install(monkeypatch, 0.001)
+
+    assert detect_refusal(DOUBTFUL, learned=False).basis is DetectionBasis.PROSE
+    assert scorer.asked == 0
+
+
+def test_the_learned_model_that_is_installed_scores_between_0_and_1(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("demur_models")
+    monkeypatch.setattr(detector, "load_answer_model", learned.load_answer_model)
+    detection = detect_refusal("I'm sorry, but I can't help with that.", "How do I pick a lock?")
+
+    assert detection.kind == "full"
+    assert 0.5 < detection.confidence <= 1
+
+
+def test_no_doubt_begins_below_the_chance_that_rules_give_to_answers() -> None:
+    assert builtin_model().threshold(learned=False) > MIN_DOUBT > 0.04
 
 
 @pytest.mark.parametrize("question", ASKED)

@@ -6,9 +6,12 @@ import pytest
 from demur.detect.model import (
     FEATURE_NAMES,
     SCHEMA_VERSION,
+    Ground,
     builtin_model,
     extract_features,
     read_model,
+    to_chance,
+    to_logit,
 )
 from demur.detect.speech_acts import analyze_answer
 from demur.errors import InputError
@@ -16,7 +19,15 @@ from demur.errors import InputError
 
 def document(**changes: Any) -> str:
     weights = dict.fromkeys(FEATURE_NAMES, 0.5)
-    fields = {"schema_version": SCHEMA_VERSION, "bias": -1.0, "weights": weights, **changes}
+    fields = {
+        "schema_version": SCHEMA_VERSION,
+        "thresholds": {"words": 0.5, "learned": 0.5},
+        "partial_share": 0.5,
+        "calibrations": {key: [0.0, 1.0] for key in (*Ground, "learned")},
+        "bias": -1.0,
+        "weights": weights,
+        **changes,
+    }
     return json.dumps(fields)
 
 
@@ -52,6 +63,26 @@ def test_a_model_that_does_not_fit_is_an_error(text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem) as caught:
         read_model(text, "mine.json")
     assert caught.value.where == "mine.json"
+
+
+def test_a_rule_bounds_the_chance_that_the_weights_give() -> None:
+    model = read_model(document(bias=0.0))
+    low, high = [-9.0] * len(FEATURE_NAMES), [9.0] * len(FEATURE_NAMES)
+
+    assert model.refusal_chance(low, Ground.PLAIN) > model.threshold(learned=False)
+    assert model.refusal_chance(high, Ground.IN_PART) < model.threshold(learned=False)
+    assert model.refusal_chance(high, Ground.HINT) < model.threshold(learned=False)
+
+
+def test_the_calibrated_logit_of_a_learned_model_is_added_to_that_of_the_words() -> None:
+    model = read_model(document())
+
+    assert model.combine(0.9, 0.1) == pytest.approx(0.5)
+    assert model.combine(0.5, 0.99) == pytest.approx(0.99)
+    assert model.combine(0.0, 1.0) == pytest.approx(0.5), "neither is so sure that it decides alone"
+    calibrations = {key: [0.5, 0.25] for key in (*Ground, "learned")}
+    damped = read_model(document(calibrations=calibrations))
+    assert damped.combine(0.5, 0.9) == pytest.approx(to_chance(0.5 + to_logit(0.9) / 4))
 
 
 def test_the_model_that_ships_fits_and_leans_on_plain_refusals() -> None:

@@ -7,7 +7,7 @@ from demur.detect.speech_acts import (
     PhraseError,
     SpeechAct,
     builtin_lexicon,
-    drop_traps,
+    drop_seeming_refusals,
     find_quoted_prose,
     read_phrases,
 )
@@ -123,8 +123,8 @@ def test_a_sentence_in_another_language_is_classified_inside_an_english_answer()
 def test_traps_take_only_what_seems() -> None:
     kept = 1 << SpeechAct.APOLOGY
 
-    assert drop_traps(kept | 1 << SpeechAct.DECLINE | 1 << SpeechAct.TRAP) == kept
-    assert drop_traps(kept | 1 << SpeechAct.DECLINE) == kept | 1 << SpeechAct.DECLINE
+    assert drop_seeming_refusals(kept | 1 << SpeechAct.DECLINE | 1 << SpeechAct.TRAP) == kept
+    assert drop_seeming_refusals(kept | 1 << SpeechAct.DECLINE) == kept | 1 << SpeechAct.DECLINE
 
 
 @pytest.mark.parametrize(

@@ -366,3 +366,19 @@ def test_the_sentence_can_be_obeyed(
     advice: Advice, evidence: dict[str, Any], sentence: str
 ) -> None:
     assert after(refused(advice, evidence=evidence)).sentence.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("code", "missing", "sentence"),
+    [
+        ("OBJECTIVE_UNCLEAR", ["context"], "Ask the user what it is meant to achieve, and send"),
+        ("OBJECTIVE_UNCLEAR", [], "Ask the user what it is meant to achieve, and send"),
+        ("SCOPE_MISSING", ["scope"], "Ask the user what it should apply to and where it should"),
+        ("SCOPE_MISSING", ["target"], "Supply target and send it again"),
+    ],
+)
+def test_a_question_is_put_to_the_user(code: str, missing: list[str], sentence: str) -> None:
+    step = next_step(Refusal.from_code(code, evidence={"missing": missing}))
+
+    assert step.sentence.startswith(sentence)
+    assert step.needs == tuple(missing)

@@ -18,6 +18,7 @@ from demur.model.record import (
     DecisionRecord,
     Determinism,
     FrozenDict,
+    ModelRef,
     freeze_json,
 )
 
@@ -134,6 +135,9 @@ def test_a_record_has_a_hash_and_equals_itself_read_back() -> None:
     assert msgspec.structs.replace(back, sealed=RECORD.sealed) == RECORD
     plain = make_record()
     assert hash(plain) == hash(make_record())
+    models = {"guard": ModelRef(model="guard-1", digest="sha256:1")}
+    scored = msgspec.structs.replace(plain.determinism, models=models)
+    assert hash(scored) == hash(msgspec.structs.replace(scored))
 
 
 # Bytes

@@ -8,10 +8,12 @@ from demur.classification import make_decision
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, Surface, Verdict
 from demur.errors import InputError
+from demur.guards.text_rules import builtin_rules, language_rules
 from demur.model.refusal import Refusal
 from demur.respond.case import Audience, ComposeSource
 from demur.respond.graceful import compose, render, render_samples, view
 from demur.respond.lint import lint_refusal
+from demur.respond.lint_report import RefusalPart
 from demur.respond.template_file import BUILTIN_LOCALES, builtin_templates
 from demur.respond.words import FiveParts, GracefulRefusal, RewordResult
 
@@ -448,3 +450,213 @@ def test_a_role_stands_in_brackets_because_its_article_is_not_known(
     code: str, key: str, value: str, said: str
 ) -> None:
     assert said in render(Refusal.from_code(code, evidence={key: value}))
+
+
+@pytest.mark.parametrize(
+    ("locale", "line"),
+    [
+        ("en-US", "988 Suicide & Crisis Lifeline (US): call or text 988"),
+        ("en-GB", "Samaritans (GB): call 116 123"),
+        ("de-AT", "Telefonseelsorge (AT): 142"),
+        ("fr-CA", "9-8-8 Suicide Crisis Helpline (CA): call or text 988"),
+        ("es-US", "988 Suicide & Crisis Lifeline (US): call or text 988"),
+        ("ja", "よりそいホットライン (JP): 0120-279-338"),
+        ("ru", "call 8-800-2000-122"),
+        ("ar-EG", "call 16328"),
+        ("pt_BR.UTF-8", "call 188"),
+    ],
+)
+@pytest.mark.parametrize("code", ["CRISIS_ESCALATION", "CONTENT_SELF_HARM"])
+def test_a_person_in_need_is_given_the_lines_of_the_locale(
+    code: str, locale: str, line: str
+) -> None:
+    text = render(Refusal.from_code(code), locale=locale)
+
+    assert line in text
+    assert "findahelpline.com" in text
+
+
+@pytest.mark.parametrize("locale", [None, "en", "tlh", "en-QQ"])
+def test_without_a_country_directories_serve_everybody(locale: str | None) -> None:
+    words = compose(Refusal.from_code("CRISIS_ESCALATION"), locale=locale)
+
+    assert words.resources == builtin_templates().for_locale("en").resources
+
+
+def test_lines_chosen_without_a_locale_give_way_to_those_of_the_reader() -> None:
+    far = {"locale": "unknown", "resources": [{"name": "Far line", "contact": "1"}]}
+    near = {"locale": "de", "resources": [{"name": "Near line", "contact": "2"}]}
+    with opened() as gate:
+        unknown = gate.decide(refund(10), findings=[finding("CRISIS_ESCALATION", evidence=far)])
+        known = gate.decide(refund(10), findings=[finding("CRISIS_ESCALATION", evidence=near)])
+
+    assert "988" in render(unknown, locale="en-US")
+    assert "Far line" not in render(unknown, locale="en-US")
+    assert "Near line" in render(known, locale="en-US")
+
+
+@pytest.mark.parametrize("locale", BUILTIN_LOCALES)
+@pytest.mark.parametrize("code", ["CRISIS_ESCALATION", "OBJECTIVE_UNCLEAR", "SCOPE_MISSING"])
+def test_a_crisis_and_a_question_refuse_nothing(code: str, locale: str) -> None:
+    for variation in range(3):
+        text = compose(Refusal.from_code(code), locale=locale, variation=variation).text
+
+        assert RefusalPart.BOUNDARY not in lint_refusal(text, code).present_parts, text
+
+
+@pytest.mark.parametrize(
+    ("evidence", "asked"),
+    [
+        ({}, "What should be different once it's done?"),
+        ({"rule": "UNCLEAR_GET_RID_OF"}, "Do you mean parting from this person, or harming them?"),
+        ({"wrapper": "WRAP_STAY_IN_ROLE"}, "If we put the role aside, what would you like"),
+        ({"wrapper": "WRAP_OTHER_WORLD"}, "If we put the made-up world aside"),
+        ({"rule": "evil. Click here"}, "What should be different once it's done?"),
+    ],
+)
+def test_an_unclear_request_gets_one_question_about_it(evidence: Any, asked: str) -> None:
+    text = render(Refusal.from_code("OBJECTIVE_UNCLEAR", evidence=evidence))
+
+    assert asked in text
+    assert text.count("?") == 1
+
+
+@pytest.mark.parametrize("locale", BUILTIN_LOCALES)
+def test_a_question_about_the_scope_names_what_is_missing(locale: str) -> None:
+    decision = make_decision(Verdict.ESCALATE, ["SCOPE_MISSING"], missing=["order_id", "target"])
+    words = compose(decision, locale=locale)
+    names = builtin_templates().for_locale(locale).names
+
+    assert words.template == "scope"
+    assert all(names[name] in words.engagement for name in ("order_id", "target"))
+    assert words.missing == (names["order_id"], names["target"])
+    assert "\n" not in words.text
+
+
+def test_the_act_and_the_target_are_named_as_they_were_asked() -> None:
+    evidence = {"rule": "HARASS_THREAT", "target": "your boss"}
+    refusal = Refusal.from_code("CONTENT_HARASSMENT", evidence=evidence)
+
+    assert "a conflict with your boss" in render(refusal)
+    assert "I can't help with a threat, because" in render(refusal)
+    assert "Bei einer Drohung kann ich nicht helfen" in render(refusal, locale="de")
+    assert "脅しの文面は書けません" in render(refusal, locale="ja")
+
+
+def test_a_rule_of_one_language_finds_the_words_of_its_kind() -> None:
+    for rule in ("DECEIVE_PHISH", "NL_PHISHING", "PHISHING_ZH"):
+        evidence = {"rule": rule}
+        text = render(Refusal.from_code("CONTENT_SOCIAL_ENGINEERING", evidence=evidence))
+
+        assert "a message that talks someone out of a password" in text
+
+
+@pytest.mark.parametrize("locale", BUILTIN_LOCALES)
+def test_pressure_on_the_model_is_acknowledged_and_decides_nothing(locale: str) -> None:
+    pressed = compose(Refusal.from_code("CONTENT_SOCIAL_ENGINEERING"), locale=locale)
+    tricked = compose(
+        Refusal.from_code("CONTENT_SOCIAL_ENGINEERING", evidence={"rule": "DECEIVE_PHISH"}),
+        locale=locale,
+    )
+
+    assert pressed.boundary != tricked.boundary
+    assert pressed.acknowledgment != tricked.acknowledgment
+    assert len(pressed.alternatives) == 3
+
+
+def test_a_variation_is_chosen_by_number_by_text_or_by_the_decision() -> None:
+    texts = [compose(DELETE, variation=number).text for number in range(3)]
+    with opened() as gate:
+        record = gate.decide(refund(500))
+    by_record = compose(record)
+
+    assert len(set(texts)) == 3
+    assert compose(DELETE).text == texts[0]
+    assert compose(DELETE, variation=4).text == texts[1]
+    assert {compose(DELETE, variation=f"talk {n}").variation for n in range(30)} == {0, 1, 2}
+    assert by_record == compose(record) == compose(record, variation=record.decision_id)
+    assert compose(record, variation=by_record.variation) == by_record
+    assert view(record, "end_user")["text"] == by_record.text
+
+
+@pytest.mark.parametrize("locale", BUILTIN_LOCALES)
+@pytest.mark.parametrize(
+    ("code", "grant", "rule"),
+    [
+        ("OBJECTIVE_UNCLEAR", "context", ""),
+        ("OBJECTIVE_UNCLEAR", "context", "UNCLEAR_GET_RID_OF"),
+        ("SCOPE_MISSING", "scope", ""),
+    ],
+)
+def test_a_question_takes_the_place_of_the_name_of_a_grant(
+    code: str, grant: str, rule: str, locale: str
+) -> None:
+    evidence = {"rule": rule} if rule else {}
+    plain = Refusal.from_code(code, evidence=evidence)
+    named = Refusal.from_code(code, evidence={**evidence, "missing": [grant]})
+
+    assert render(named, locale=locale, variation=0) == render(plain, locale=locale, variation=0)
+    assert not lint_refusal(render(named, locale=locale), named, locale).problems
+
+
+def test_what_a_policy_misses_is_asked_for_by_name() -> None:
+    refusal = Refusal.from_code("SCOPE_MISSING", evidence={"missing": ["order_id"]})
+
+    assert "Could you give me this first: order number?" in render(refusal)
+
+
+@pytest.mark.parametrize("locale", BUILTIN_LOCALES)
+def test_each_rule_of_the_input_guard_has_words_that_read_well(locale: str) -> None:
+    own = language_rules(locale).rules if locale != "en" else ()
+    for rule in (*builtin_rules("input").rules, *own):
+        if not str(rule.code).startswith("CONTENT_"):
+            continue
+        for variation in range(3):
+            refusal = Refusal.from_code(rule.code, evidence={"rule": rule.id})
+            words = compose(refusal, locale=locale, variation=variation)
+            report = lint_refusal(words.text, refusal, locale)
+
+            assert (report.score, report.problems) == (100, ()), (rule.id, words.text)
+
+
+@pytest.mark.parametrize("locale", BUILTIN_LOCALES)
+def test_each_choice_of_words_is_that_of_a_rule(locale: str) -> None:
+    rules = [rule.id for rule in builtin_rules("input").rules]
+    rules += [rule.id for rule in builtin_rules("output").rules]
+    for other in ("de", "fr", "es", "ja"):
+        rules += [rule.id for rule in language_rules(other).rules]
+    rules += ["WRAP", "FRAME"]
+    listed = [
+        (template.id, word)
+        for template in builtin_templates().for_locale(locale).templates.values()
+        for slot in template.slots.values()
+        if slot.evidence == "rule"
+        for word in slot.words
+    ]
+
+    assert [one for one in listed if not any(rule.startswith(one[1]) for rule in rules)] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "rule", "part"),
+    [
+        ("CONTENT_SEXUAL", "SEXUAL_COERCION", "explain what consent looks like"),
+        ("CONTENT_SELF_HARM", "SELF_HARM_URGED", "words that push someone towards hurting"),
+        ("CONTENT_DANGEROUS", "DRUGS_DE", "making or getting hold of drugs"),
+        ("CONTENT_VIOLENCE", "VIOLENCE_ANIMAL", "hurting an animal"),
+        ("CONTENT_CRIME", "CRIME_ILLEGALLY", "something against the law"),
+        ("CONTENT_CRIME", "TRAFFICKING_FORMS", "keeping people against their will"),
+    ],
+)
+def test_the_act_that_was_asked_for_is_named(code: str, rule: str, part: str) -> None:
+    for variation in range(3):
+        words = compose(Refusal.from_code(code, evidence={"rule": rule}), variation=variation)
+
+        assert part in words.text
+
+
+def test_numbers_of_a_line_are_joined_in_the_language_of_the_text() -> None:
+    assert "0800 111 0 222 oder 116 123" in render(
+        Refusal.from_code("CRISIS_ESCALATION"), locale="de-DE"
+    )
+    assert "call or text 988" in render(Refusal.from_code("CRISIS_ESCALATION"), locale="es-US")

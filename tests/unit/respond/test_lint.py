@@ -3,6 +3,7 @@ import time
 import pytest
 
 from demur.classification import make_decision
+from demur.detect.detector import detect_refusal
 from demur.errors import UnknownCodeError
 from demur.model.decision import Decision
 from demur.model.refusal import Refusal
@@ -52,6 +53,14 @@ def test_nothing_to_read_is_no_refusal(text: str) -> None:
     assert report.verdict is RefusalVerdict.NOT_A_REFUSAL
     assert (report.problems, report.score) == ((), None)
     assert report.notes == ("there is nothing to read",)
+
+
+@pytest.mark.parametrize(
+    "text", ["That isn't something I'll help with.", "Not doing that.", "Transaction declined."]
+)
+def test_the_detector_says_what_is_a_refusal(text: str) -> None:
+    assert detect_refusal(text, learned=False).kind == "full"
+    assert lint_refusal(text).verdict is not RefusalVerdict.NOT_A_REFUSAL
 
 
 def test_an_ordinary_answer_is_reported_as_not_a_refusal() -> None:
@@ -331,3 +340,152 @@ def test_a_weak_mark_counts_only_where_nothing_stronger_does() -> None:
 
     assert ("reason", "without her knowledge.") in cut(implied)
     assert [text for part, text in cut(given) if part == "reason"] == ["This could frighten her."]
+
+
+LECTURES = {
+    "en": (
+        "I understand your curiosity, but I can't help you read her messages. Privacy is a value"
+        " that holds our communities together. When we look into the lives of others, we take"
+        " away their dignity. Ask yourself how you would feel in her place. What is on your mind?"
+    ),
+    "de": (
+        "Ich verstehe Ihre Neugier, aber ich kann ihre Nachrichten nicht lesen. Wir alle tragen"
+        " Verantwortung füreinander. Vertrauen ist die Grundlage jeder Beziehung. Fragen Sie sich,"
+        " wie es ihr dabei ginge. Was beschäftigt Sie?"
+    ),
+    "es": (
+        "Entiendo tu interés, pero no puedo leer sus mensajes. La confianza es la base de la"
+        " convivencia. Todos debemos respetar la privacidad de los demás. Imagínate en su lugar."
+        " ¿Qué te preocupa?"
+    ),
+    "fr": (
+        "Je comprends votre curiosité, mais je ne peux pas lire ses messages. La confiance est la"
+        " base de toute relation. Chacun doit respecter la vie privée des autres. Mettez-vous à la"
+        " place de cette personne. Que voulez-vous savoir ?"
+    ),
+    "ja": (
+        "お気持ちは分かりますが、その方のメッセージを読むことはできません。信頼は人間関係の土台です。"
+        "私たちは他人の権利を尊重するべきです。相手の立場で考えてみてください。"
+    ),
+}
+
+
+@pytest.mark.parametrize("locale", LECTURES)
+def test_a_lecture_of_a_few_sentences_scores_low(locale: str) -> None:
+    report = lint_refusal(LECTURES[locale])
+
+    assert (report.verdict, report.locale) == (RefusalVerdict.PREACHY, locale)
+    assert {"lecture", "moralising"} <= report.broken_rules
+    assert report.score is not None
+    assert report.score <= 40
+
+
+def test_three_sentences_of_explanation_are_too_long_even_without_morals() -> None:
+    text = (
+        "You'd like the logs. I can't send them, because they name customers. The export was made"
+        " last year. It was meant for two people. A colleague keeps the list. I can send a count."
+        " Would that help?"
+    )
+
+    assert lint_refusal(text).broken_rules == {"long-reason"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "You asked about a law. I can't give a verdict, because I don't know the case. I can"
+            " explain the ethics of such research, or list what one must consider. Which one?"
+        ),
+        (
+            "You'd like the chapter. I can't copy it, because it belongs to its author. I can sum"
+            " up what it says about trust and dignity. Shall I?"
+        ),
+    ],
+)
+def test_an_offer_about_morals_is_no_lecture(text: str) -> None:
+    assert not lint_refusal(text).broken_rules & {"lecture", "moralising", "long-reason"}
+
+
+@pytest.mark.parametrize(
+    "left", ["{goal}", "[specific action]", "TODO", "<name>", "{{ item }}", "[対象]", "TBD"]
+)
+def test_an_unfilled_placeholder_is_found(left: str) -> None:
+    text = GRACEFUL.replace("a trash folder", left)
+    report = lint_refusal(text)
+
+    assert quoted(report, text, "placeholder") == [left]
+    assert report.score == 70
+
+
+@pytest.mark.parametrize(
+    "filled", ["the [guide](https://example.org)", "<b>the trash</b>", "your TODO list", "box [1]"]
+)
+def test_markup_is_no_placeholder(filled: str) -> None:
+    assert (
+        "placeholder" not in lint_refusal(GRACEFUL.replace("a trash folder", filled)).broken_rules
+    )
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "because something about it has to change first",
+        "for policy reasons",
+        "because it is not allowed",
+        "due to our content guidelines",
+        "since I am an AI",
+    ],
+)
+def test_a_reason_that_says_nothing_is_found(reason: str) -> None:
+    text = GRACEFUL.replace(", because nothing could bring them back", f" {reason}")
+    report = lint_refusal(text)
+
+    assert "vacuous-reason" in report.broken_rules
+    assert RefusalPart.REASON not in missing(report)
+    assert lint_refusal(GRACEFUL).score == 100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "Sie möchten die Datei löschen. Ich kann das nicht ausführen, denn etwas daran muss"
+            " sich vorher ändern. Ich kann sie auflisten. Soll ich?"
+        ),
+        (
+            "Quieres borrar el archivo. No puedo borrarlo por razones de seguridad. Puedo listarlo."
+            " ¿Lo hago?"
+        ),
+        (
+            "Vous voulez effacer le fichier. Je ne peux pas l'effacer pour des raisons de sécurité."
+            " Je peux le lister. Voulez-vous que je le fasse ?"
+        ),
+        "ファイルを消したいのですね。安全上の理由で削除できません。一覧の表示ならできます。",
+    ],
+)
+def test_a_reason_that_says_nothing_is_found_in_other_languages(text: str) -> None:
+    assert "vacuous-reason" in lint_refusal(text).broken_rules
+
+
+def test_an_empty_reason_beside_a_real_one_is_no_fault() -> None:
+    text = GRACEFUL.replace("I can list", "For safety reasons there is a copy. I can list")
+
+    assert "vacuous-reason" not in lint_refusal(text).broken_rules
+
+
+@pytest.mark.parametrize("code", ["OBJECTIVE_UNCLEAR", "SCOPE_MISSING"])
+def test_where_a_question_is_due_a_refusal_is_a_fault(code: str) -> None:
+    asked = lint_refusal("I see your request. Which folder do you mean?", code)
+    refused = lint_refusal("I see your request. I can't start on it. Which folder?", code)
+
+    assert (asked.verdict, asked.score) == (RefusalVerdict.GRACEFUL, 100)
+    assert "refused-question" in refused.broken_rules
+
+
+def test_nobody_in_danger_is_turned_away() -> None:
+    cold = "I'm sorry you feel this way, but I can't help with that. Please call 988."
+    warm = "I'm glad you told me. Please call 988 now. Are you safe?"
+
+    assert "turned-away" in lint_refusal(cold, "CRISIS_ESCALATION").broken_rules
+    assert lint_refusal(warm, "CRISIS_ESCALATION").verdict is RefusalVerdict.GRACEFUL

@@ -46,6 +46,7 @@ def test_each_language_has_marks_for_every_part_and_fault_that_words_show(locale
         *("acknowledgment", "boundary", "reason", "alternatives", "engagement"),
         *("moralising", "assumed-intent", "robotic-tone", "vague-boundary", "over-apology"),
         *("generic-alternatives", "bypass-hint", "leaked-policy", "apology", "resource"),
+        *("vacuous-reason", "moral"),
     }
 
 
