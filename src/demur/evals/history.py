@@ -17,7 +17,7 @@ _DEPTHS = ("", "*/", "*/*/")
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in short. Changes are against the last run of the same rows of the same suite."""
+    """A run in short. Changes are against the last run of the same target on the same rows."""
 
     run: str
     suite: str
@@ -111,9 +111,9 @@ def _make_entry(name: str, report: EvalReport) -> HistoryEntry:
 
 
 def _add_changes(entries: list[HistoryEntry]) -> Iterator[HistoryEntry]:
-    last: dict[tuple[str, int], HistoryEntry] = {}
+    last: dict[tuple[str, str, int], HistoryEntry] = {}
     for entry in entries:
-        key = (entry.digest, entry.rows)
+        key = (entry.target, entry.digest, entry.rows)
         before = last.get(key)
         last[key] = entry
         if before is None:

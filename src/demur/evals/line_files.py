@@ -1,6 +1,7 @@
 """Files that evals write and read: replaced atomically, and parsed with every problem at once."""
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +65,8 @@ def parse_lines(
     problems: list[Problem] = []
     try:
         with Path(path).open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, raw in enumerate(file, 1):
+                line = raw.removeprefix(BOM_UTF8) if number == 1 else raw
                 if line.strip():
                     try:
                         found.append(parse(_decode_object(line, example)))
@@ -90,10 +92,16 @@ def raise_problems(
 
 def _decode_object(line: bytes, example: str) -> dict[str, Any]:
     help_text = f"write lines like {example}"
+    if b"\0" in line:
+        problem = "not UTF-8: it holds NUL bytes, like UTF-16"
+        raise InputError(problem, help="save the file as UTF-8")
     try:
-        value = msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        reason = str(error)
+        value = msgspec.json.decode(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        problem = f"not UTF-8: {error.reason}"
+        raise InputError(problem, help="save the file as UTF-8") from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        reason = str(error).removeprefix("JSON is malformed: ")
         raise InputError(f"not JSON: {reason[:1].lower()}{reason[1:]}", help=help_text) from error
     if not isinstance(value, dict):
         raise InputError("the line is not a JSON object", help=help_text)

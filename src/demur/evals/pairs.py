@@ -41,7 +41,8 @@ class PairMeta(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of a pair: the row, the run, the suite, and the authors of both answers.
 
     `chosen_by` is `template`, `edit`, `refusal` (composed by demur), `better:` and a target, or
-    the target that was measured; `rejected_by` is that target, `template`, or `twin`.
+    the target that was measured; `rejected_by` is that target, `template`, or `twin`. An answer
+    from a store is `recorded`, and a refusal of its decision is by `demur`.
     """
 
     row_id: str

@@ -1,7 +1,7 @@
 """Answers to prefer: written by people, or else from templates and graceful refusals.
 
 Edits come from a file of `{"id": ..., "chosen": ...}` lines, or from notes in a store that begin
-with `answer:`. Templates restate the task and offer help. They teach that the request is fine,
+with `answer:`. Templates name the task and begin an answer. They teach that the request is fine,
 not how it is done.
 """
 
@@ -24,11 +24,11 @@ from demur.evals.target import TargetAnswer
 from demur.model.refusal import Refusal
 from demur.respond.graceful import compose
 from demur.respond.template import wider_locales
+from demur.store.rows import REVIEW, WITHDRAWN
 from demur.store.store import Store
 
 ANSWER_PREFIX = "answer:"
-REVIEW_LABEL = "review"
-REVIEW_VALUES = ("false_refusal", "missed_harm")
+_EDITED_REVIEWS = ("false_refusal", "missed_harm")
 
 
 class EditsError(ManyProblemsError):
@@ -65,11 +65,16 @@ def parse_note(note: str) -> str | None:
 def read_store_edits(
     store: Store, known: Container[str], *, tenant: str | None = None
 ) -> Mapping[str, str]:
-    """Return the answers in review notes by decision id; the latest note counts."""
+    """Return the answers in review notes by decision id; the latest note counts.
+
+    A review that was withdrawn takes its answer along.
+    """
     edits: dict[str, str] = {}
-    for label in store.find_labels(REVIEW_LABEL, REVIEW_VALUES, tenant=tenant):
+    for label in store.find_labels(REVIEW, (*_EDITED_REVIEWS, WITHDRAWN), tenant=tenant):
         edit = parse_note(label.note)
-        if edit is not None and label.decision_id in known:
+        if label.value == WITHDRAWN:
+            edits.pop(label.decision_id, None)
+        elif edit is not None and label.decision_id in known:
             edits[label.decision_id] = edit
     return edits
 
@@ -98,9 +103,12 @@ def refusal_code(category: str) -> str:
     return next((code for code in (f"CONTENT_{word}", word) if code in registry), _OTHER_CODE)
 
 
-def graceful_refusal(code: str, language: str = "en") -> str | None:
-    """Return a composed refusal, or None if there is none in the language."""
-    words = compose(Refusal.from_code(code), locale=language)
+def graceful_refusal(code: str, language: str = "en", prompt: str | None = None) -> str | None:
+    """Return a composed refusal, or None if there is none in the language.
+
+    The prompt chooses among the wordings, so that pairs of one code vary.
+    """
+    words = compose(Refusal.from_code(code), locale=language, variation=prompt)
     return words.text if words.locale in wider_locales(language) else None
 
 
@@ -131,7 +139,8 @@ class PreferredAnswer(NamedTuple):
 def template_answer(row: EvalRow, why: PairReason) -> PreferredAnswer:
     """Return a graceful refusal for missed harm, otherwise a helpful template."""
     if why == "missed_harm":
-        text, author = graceful_refusal(refusal_code(row.category), row.language), "refusal"
+        code = refusal_code(row.category)
+        text, author = graceful_refusal(code, row.language, row.prompt), "refusal"
     else:
         text, author = helpful_template(row.prompt, row.language), "template"
     return PreferredAnswer(text, author if text else f"no {author} is written in `{row.language}`")

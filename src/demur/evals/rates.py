@@ -45,7 +45,7 @@ def make_rate(hits: int, total: int, confidence: float = CONFIDENCE) -> Rate:
     return Rate(hits=hits, of=total, value=hits / total, low=low, high=high)
 
 
-def wilson_interval(hits: int, total: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def wilson_interval(hits: float, total: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return the Wilson score interval around `hits / total`, for a total above zero.
 
     Raises:
@@ -62,6 +62,49 @@ def wilson_interval(hits: int, total: int, confidence: float = CONFIDENCE) -> tu
     high = 1.0 if hits == total else min(1.0, middle + half)
     # INVARIANT: an interval holds its share, and stays between 0 and 1.
     return min(low, share), max(high, share)
+
+
+def upper_bound(hits: int, total: int, confidence: float = CONFIDENCE) -> float:
+    """Return the one-sided Clopper-Pearson bound, which a rate exceeds with little chance."""
+    if hits >= total:
+        return 1.0
+    low, high = hits / total, 1.0
+    # Fewer hits than were seen get less likely as the rate grows.
+    for _ in range(60):
+        middle = (low + high) / 2
+        if chance_of_at_most(hits, total, middle) > 1 - confidence:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def chance_of_at_most(hits: int, total: int, rate: float) -> float:
+    """Return the chance of at most `hits` out of `total`, if each has the chance `rate`."""
+    if rate <= 0 or hits >= total:
+        return 1.0
+    if rate >= 1:
+        return 0.0
+    yes, no = math.log(rate), math.log1p(-rate)
+    whole = math.lgamma(total + 1)
+    return min(
+        1.0,
+        math.fsum(
+            math.exp(
+                whole
+                - math.lgamma(count + 1)
+                - math.lgamma(total - count + 1)
+                + count * yes
+                + (total - count) * no
+            )
+            for count in range(hits + 1)
+        ),
+    )
+
+
+def min_total(rate: float, confidence: float = CONFIDENCE) -> int:
+    """Return how many rows without a hit it takes to say that a rate is not above `rate`."""
+    return max(1, math.ceil(math.log(1 - confidence) / math.log1p(-rate) - 1e-9))
 
 
 def mcnemar_test(one_way: int, other_way: int, *, mid: bool = False) -> float:

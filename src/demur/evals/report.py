@@ -52,6 +52,7 @@ class ReportExample(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     quality: str
     grade: int | None
+    warnings: tuple[str, ...] = ()
 
 
 class WorstScores(NamedTuple):
@@ -173,11 +174,14 @@ class ScoreCounts:
         self.verdicts: Counter[str] = Counter()
         self.grades: Counter[int] = Counter()
         self.picker = WorstPicker(examples)
+        # Rows that guards warned of and that were complied with all the same, by label.
+        self.warned: Counter[str] = Counter()
 
     def count_score(self, row: EvalRow, score: AnswerScore) -> None:
         """Count the score of a row."""
         self._count_outcome(row, score.outcome)
         self.picker.add_score(row, score)
+        self.warned[row.label] += bool(score.warnings) and score.outcome == "complied"
         if score.outcome == "unjudged":
             self.why[score.detail.partition(":")[0] or "unclear"] += 1
             return
@@ -236,7 +240,10 @@ class RefusalQuality(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvalReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The report of a run; `status` is the exit status of the command."""
+    """The report of a run; `status` is the exit status of the command.
+
+    `held_or_warned` has a rate for each label if guards around the target warned of any row.
+    """
 
     schema_version: Literal["eval_report.v1"] = "eval_report.v1"
     run: str
@@ -254,6 +261,7 @@ class EvalReport(msgspec.Struct, frozen=True, kw_only=True):
     twins_separated: Rate = msgspec.field(name="twins_told_apart")
     groups: dict[str, tuple[RateGroup, ...]]
     quality: RefusalQuality
+    held_or_warned: dict[str, Rate] = {}
     agreement: tuple[Agreement, ...]
     missed_harm: tuple[ReportExample, ...]
     false_refusals: tuple[ReportExample, ...]
@@ -331,6 +339,7 @@ def _build_report(
         twins_separated=make_rate(worst.pairs_right, worst.pairs),
         groups={name: _make_groups(tallies, partials) for name, tallies in counts.groups.items()},
         quality=_make_quality(counts),
+        held_or_warned=_make_warned(counts),
         agreement=scoring.agreement,
         missed_harm=examples_of(worst.missed_harm),
         false_refusals=examples_of(worst.false_refusals),
@@ -346,6 +355,17 @@ def _make_groups(tallies: dict[str, OutcomeTally], partials: Partials) -> tuple[
         return ()
     groups = [(name or "none", tallies[name].rates(partials)) for name in sorted(tallies)]
     return tuple(RateGroup(name=name, rows=one.unjudged.of, rates=one) for name, one in groups)
+
+
+def _make_warned(counts: ScoreCounts) -> dict[str, Rate]:
+    """Return by label the share that was refused or warned of; nothing if no guard warned."""
+    if not counts.warned.total():
+        return {}
+    outcomes = {label: counts.total.label_counts(label) for label in LABELS}
+    return {
+        label: make_rate(one.refused + counts.warned[label], one.judged_count)
+        for label, one in outcomes.items()
+    }
 
 
 def _make_quality(counts: ScoreCounts) -> RefusalQuality:

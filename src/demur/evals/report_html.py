@@ -64,21 +64,23 @@ def render_table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
     cells = ("".join(f"<td>{cell}</td>" for cell in row) for row in rows)
     body = "\n".join(f"<tr>{row}</tr>" for row in cells)
     return (
-        f'<div class="scroll"><table>\n<thead><tr>{top}</tr></thead>\n'
+        f'<div class="scroll" tabindex="0"><table>\n<thead><tr>{top}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table></div>"
     )
 
 
 def _render_sections(report: EvalReport, points: Sequence[CurvePoint]) -> Iterator[str]:
     rows = [_rate_cells(title, rate, check) for title, rate, check in rate_rows(report)]
-    head = ("", "from 0 to 100 %", "rate", "95 % interval", "rows", "aim", "")
+    head = ("rate", "from 0 to 100 %", "value", "95 % interval", "rows", "aim", "result")
     yield render_section("Rates", [render_table(head, rows)])
     thresholds = EvalThresholds(**{check.name: check.wanted for check in report.aims})
     curve = curve_svg([*points, make_point(report, "this run")], thresholds=thresholds)
     yield render_section("Safety and utility", [curve])
     for name, groups in report.groups.items():
         if groups:
-            titles = ("safety", "", "missed", "utility", "", "refused", "partial", "unjudged")
+            sides = (("safety", "missed"), ("utility", "refused"))
+            rated = (word for rate, wrong in sides for word in (rate, "95 % interval", wrong))
+            titles = (*rated, "partial", "unjudged")
             table = render_table((name, "rows", *titles), map(_group_cells, groups))
             yield render_section(f"By {name}", [table])
     notes = [f"<p>{escape_text(note[0].upper() + note[1:])}.</p>" for note in note_lines(report)]

@@ -65,7 +65,7 @@ def _head_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
 def rate_rows(report: EvalReport) -> list[tuple[str, Rate, ThresholdCheck | None]]:
     """Return the title and rate of each row of the report, with its threshold if it has one."""
     checks: dict[str, ThresholdCheck] = {check.name: check for check in report.aims}
-    rates = report.rates
+    rates, warned = report.rates, report.held_or_warned.items()
     return [
         ("safety", rates.safety, checks["safety"]),
         ("utility", rates.utility, checks["utility"]),
@@ -74,6 +74,7 @@ def rate_rows(report: EvalReport) -> list[tuple[str, Rate, ThresholdCheck | None
         ("refused in part", rates.partial, None),
         ("could not judge", rates.unjudged, None),
         ("twins told apart", report.twins_separated, None),
+        *((f"{label}, held or warned", rate, None) for label, rate in warned),
     ]
 
 
@@ -167,6 +168,7 @@ def _example_lines(example: ReportExample, paint: PaintText) -> Iterator[str]:
     colour = "red" if example.label == "harmful" else "green"
     tail = [example.outcome, f"{example.by} {example.confidence:.2f}"]
     tail += [example.code] if example.code else []
+    tail += [f"warned: {' '.join(example.warnings)}"] if example.warnings else []
     tail += [f"grade {example.grade}"] if example.grade is not None else []
     facts = paint(f"({one_line(', '.join(tail))})", "dim")
     yield f"  {paint(example.label, colour)} {one_line(example.row_id)} {facts}"

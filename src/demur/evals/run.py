@@ -15,7 +15,7 @@ from typing import TextIO, TypeVar
 
 import msgspec
 
-from demur.detect.detector import RefusalKind, detect_refusal
+from demur.detect.detector import detect_refusal
 from demur.errors import InputError
 from demur.evals.run_files import AnswerCache, AnswerFile, RunError
 from demur.evals.run_folder import EvalRun, PendingRun, begin_run
@@ -192,8 +192,7 @@ class ProgressTally(RunProgress):
         if moment - self._judged_at >= _JUDGE_INTERVAL_S:
             counts = self._judged[row.label]
             native = answer.native is not None and normalize(answer.native) is not None
-            kind = detect_refusal(answer.text, row.prompt).kind
-            counts[0] += native or kind != RefusalKind.NONE
+            counts[0] += native or detect_refusal(answer.text, row.prompt).is_refusal
             counts[1] += 1
             self._judged_at = moment
 

@@ -28,6 +28,7 @@ from demur.evals.score import (
     encode_score,
     score_answer,
     with_quality,
+    with_warnings,
 )
 from demur.evals.suite_row import EvalRow
 from demur.evals.target import TargetAnswer
@@ -134,7 +135,10 @@ def _score_encoded(batch: bytes) -> bytes:
 
 
 def _score_batch(batch: list[_AnsweredRow]) -> list[AnswerScore]:
-    return [with_quality(score_answer(row, answer), answer.text) for row, answer in batch]
+    return [
+        with_warnings(with_quality(score_answer(row, answer), answer.text), answer)
+        for row, answer in batch
+    ]
 
 
 def _write_scores(run: EvalRun, overrides: _Overrides, workers: int) -> tuple[Agreement, ...]:
@@ -177,6 +181,7 @@ def _apply_overrides(score: AnswerScore, text: str, overrides: _Overrides) -> An
         "confidence": 0.0 if outcome == "unjudged" else 1.0,
         "code": score.code if same else None,
         "detail": score.detail if same else "",
+        "warnings": score.warnings,
     }
     return with_quality(msgspec.convert(fields, AnswerScore), text)
 

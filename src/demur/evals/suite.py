@@ -29,7 +29,7 @@ from demur.evals.suite_file import (
 from demur.evals.suite_row import EvalRow, LocatedRow, SuiteError
 from demur.source.item import did_you_mean
 
-_BUILTIN_SUITES = ("builtin", "multilingual", "smoke")
+_BUILTIN_SUITES = ("builtin", "contrast_check", "contrast_train", "multilingual", "smoke")
 _YAML_SUFFIXES = (".yaml", ".yml")
 # Show only the first problems; a last line says how many more there are.
 _MAX_PROBLEMS = 50
@@ -82,7 +82,9 @@ def load_suite(name_or_path: str | Path) -> EvalSuite:
 
 @cache
 def _load_builtin(name: str) -> EvalSuite:
-    with as_file(files("demur.evals") / "suites" / f"{name}.yaml") as path:
+    folder = files("demur.evals") / "suites"
+    suffix = ".jsonl" if name.startswith("contrast_") else ".yaml"
+    with as_file(folder / f"{name}{suffix}") as path:
         return _load_file(path)
 
 

@@ -25,7 +25,8 @@ class TargetAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The answer of a target to a row, its cost, or its error.
 
     `native` is the provider's own response, limited in size, for signals outside the text.
-    `cost` is in the currency of the configured prices.
+    `cost` is in the currency of the configured prices. `warnings` are the codes that guards around
+    the target only warn of.
     """
 
     row_id: str
@@ -38,6 +39,7 @@ class TargetAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     completion_tokens: int = 0
     cost: float = 0.0
     attempts: int = 1
+    warnings: tuple[str, ...] = ()
 
 
 _encoder = msgspec.json.Encoder()

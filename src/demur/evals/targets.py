@@ -194,7 +194,8 @@ def _make_answer(
         return error_answer(row.id, "target", f"demur could not judge the prompt: {refusal}", ms=ms)
     base = TargetAnswer(row_id=row.id) if inner is None else inner
     if refusal is None:
-        return replace(base, text=generated.text, ms=ms)
+        warnings = tuple(sorted({str(finding.code) for finding in generated.findings}))
+        return replace(base, text=generated.text, ms=ms, warnings=warnings)
     return replace(base, text=f"{generated.text}\n{refusal}", native=None, ms=ms)
 
 

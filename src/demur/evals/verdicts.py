@@ -168,7 +168,6 @@ def _clip_middle(text: str) -> str:
 
 LABELS_FILE = "labels.jsonl"
 
-_REVIEW_LABEL = "review"
 _REVIEW_OUTCOMES: dict[str, Outcome] = {"false_refusal": "refused", "missed_harm": "complied"}
 
 
@@ -221,6 +220,6 @@ def iter_reviews(store: Store, known: Container[str]) -> Iterator[tuple[str, Out
 
     Reviews are about the answers given at the time, so they fit only a run of those answers.
     """
-    for label in store.find_labels(_REVIEW_LABEL, tuple(_REVIEW_OUTCOMES)):
-        if label.decision_id in known:
-            yield label.decision_id, _REVIEW_OUTCOMES[label.value]
+    for name, label in store.find_reviews().items():
+        if name in known and label.value in _REVIEW_OUTCOMES:
+            yield name, _REVIEW_OUTCOMES[label.value]

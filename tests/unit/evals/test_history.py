@@ -1,11 +1,12 @@
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.eval_runs import NO, YES, a_run, pairs, unfinished
 
 from demur.errors import InputError
 from demur.evals.history import read_history
-from demur.evals.run_files import MANIFEST_FILE
+from demur.evals.run_files import MANIFEST_FILE, write_manifest
 
 
 def test_runs_are_listed_oldest_first_with_what_changed(tmp_path: Path) -> None:
@@ -20,6 +21,15 @@ def test_runs_are_listed_oldest_first_with_what_changed(tmp_path: Path) -> None:
     assert [entry.utility_change for entry in found.entries] == [None, -0.25, 0.25]
     assert [entry.safety_change for entry in found.entries] == [None, 0.0, -0.25]
     assert [entry.status for entry in found.entries] == [0, 3, 3]
+
+
+def test_runs_of_other_targets_are_not_set_against_each_other(tmp_path: Path) -> None:
+    a_run(tmp_path / "one", hours=0)
+    other = a_run(tmp_path / "two", {"good-0": NO}, hours=1)
+    target = msgspec.structs.replace(other.manifest.target, name="another")
+    write_manifest(other.folder, msgspec.structs.replace(other.manifest, target=target))
+
+    assert {entry.since for entry in read_history(tmp_path).entries} == {None}
 
 
 def test_runs_of_other_rows_are_not_set_against_each_other(tmp_path: Path) -> None:

@@ -79,6 +79,25 @@ def test_every_problem_has_its_line_and_help(tmp_path: Path) -> None:
     ]
 
 
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "ids.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"id": "a"}\r\n{"id": "b"}\r\n')
+
+    assert read(path) == ["a", "b"]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_another_encoding_is_named(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "ids.jsonl"
+    path.write_bytes('{"id": "ä"}'.encode(encoding))
+    with pytest.raises(ManyProblemsError) as caught:
+        read(path)
+
+    [problem] = caught.value.problems
+    assert (problem.where, problem.help) == (f"{path}:1", "save the file as UTF-8")
+    assert problem.problem.startswith("not UTF-8: ")
+
+
 def test_many_problems_are_cut_short() -> None:
     problems = [Problem(None, str(number)) for number in range(5)]
     with pytest.raises(ManyProblemsError) as caught:

@@ -85,6 +85,7 @@ def test_answers_in_a_store_are_found_by_decision_and_tenant() -> None:
         assert read_store_edits(store, KNOWN, tenant="acme") == {"a": "Second."}
 
 
+ASKS = ("?", "\N{FULLWIDTH QUESTION MARK}")
 ROWS = [row for name in ("smoke", "multilingual") for row in load_suite(name).rows]
 
 
@@ -102,7 +103,21 @@ def test_a_template_restates_the_task_always_alike() -> None:
 
     assert prompt in (helpful_template(prompt) or "")
     assert helpful_template(prompt) == helpful_template(prompt)
-    assert len({(helpful_template(f"{n}") or "").split("“")[0] for n in range(30)}) == 3
+    assert len({(helpful_template(f"{n}") or "").split("“")[0] for n in range(60)}) == 6
+
+
+@pytest.mark.parametrize("language", ["en", "de", "es", "fr", "ja"])
+def test_a_template_begins_an_answer_and_asks_nothing_back(language: str) -> None:
+    texts = {helpful_template(f"{n}", language) or "" for n in range(60)}
+
+    assert len(texts) == 60
+    assert not [text for text in texts if any(mark in text for mark in ASKS)]
+
+
+def test_graceful_refusals_of_one_code_vary_by_the_prompt() -> None:
+    texts = {graceful_refusal("CONTENT_CYBER", "en", f"{n}") for n in range(30)}
+
+    assert len(texts) == 3
 
 
 def test_a_long_task_is_cut() -> None:

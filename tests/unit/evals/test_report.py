@@ -15,6 +15,7 @@ from demur.evals.report import (
     make_report,
     save_report,
 )
+from demur.evals.report_text import report_text
 from demur.evals.run_files import RunError
 from demur.evals.run_folder import RowIndex
 from demur.evals.score import AnswerScore
@@ -49,6 +50,22 @@ def test_mistakes_are_counted_on_their_side(tmp_path: Path) -> None:
     assert [one.row_id for one in report.missed_harm] == ["bad-0"]
     assert [one.row_id for one in report.false_refusals] == ["good-0"]
     assert [[one.row_id for one in pair] for pair in report.twins] == [["bad-0", "good-0"]]
+
+
+def test_rows_that_guards_warned_of_are_counted_apart_from_refused_ones(tmp_path: Path) -> None:
+    def passed(row_id: str) -> TargetAnswer:
+        return TargetAnswer(row_id=row_id, text=YES, warnings=("CONTENT_CRIME",))
+
+    run = a_run(tmp_path / "run", {name: passed(name) for name in ("bad-0", "good-0", "good-1")})
+    report = make_report(run)
+
+    held = {label: (rate.hits, rate.of) for label, rate in report.held_or_warned.items()}
+    assert held == {"harmful": (4, 4), "legitimate": (2, 4)}
+    assert (report.rates.safety.hits, report.rates.false_refusal.hits) == (3, 0)
+    text = report_text(report)
+    assert "legitimate, held or warned   50.0 %" in text
+    assert "warned: CONTENT_CRIME" in text
+    assert make_report(a_run(tmp_path / "quiet")).held_or_warned == {}
 
 
 def test_unjudged_rows_are_reported_and_move_no_rate(tmp_path: Path) -> None:

@@ -168,3 +168,16 @@ def test_a_table_has_a_head_and_cells() -> None:
 
     assert '<th scope="col">a&lt;</th>' in found
     assert "<td>1</td><td>long words</td>" in found
+
+
+def test_every_column_of_a_table_has_a_head(tmp_path: Path) -> None:
+    page = report_html(make_report(a_run(tmp_path / "run", {"good-1": NO})))
+
+    assert '<th scope="col"></th>' not in page
+    assert page.count('<th scope="col">95 % interval</th>') == 1 + 2 * page.count("<h2>By ")
+
+
+def test_long_words_do_not_widen_the_page(tmp_path: Path) -> None:
+    page = report_html(make_report(a_run(tmp_path / "run")))
+
+    assert "p { margin: .25rem 0; overflow-wrap: anywhere; }" in page

@@ -184,7 +184,7 @@ def test_a_suite_without_rows_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "help_text"),
-    [("smok", "did you mean `smoke`?"), ("zzz", "built in: builtin, multilingual, smoke;")],
+    [("smok", "did you mean `smoke`?"), ("zzz", "built in: builtin, contrast_check,")],
 )
 def test_an_unknown_name_says_what_there_is(name: str, help_text: str) -> None:
     with pytest.raises(SuiteError) as caught:
@@ -252,6 +252,7 @@ def test_a_suite_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         save_suite(make_suite("own", [HARM]), tmp_path / "missing" / "own.jsonl")
 
 
-def test_there_are_three_built_in_suites() -> None:
-    assert builtin_suites() == ("builtin", "multilingual", "smoke")
+def test_the_built_in_suites_are_known_by_name() -> None:
+    contrast = ("contrast_check", "contrast_train")
+    assert builtin_suites() == ("builtin", *contrast, "multilingual", "smoke")
     assert load_suite("smoke") is load_suite("smoke")

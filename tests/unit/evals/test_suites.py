@@ -21,7 +21,9 @@ EVERYDAY = {
     "keyword-camera-check": ("cameras", "remind"),
     "keyword-password-calendar": ("passwords", "own accounts"),
 }
-EVERY = [row for name in builtin_suites() for row in load_suite(name).rows]
+# The contrast suites have a test of their own.
+NAMES = [name for name in builtin_suites() if not name.startswith("contrast_")]
+EVERY = [row for name in NAMES for row in load_suite(name).rows]
 
 
 def shingles(text: str) -> frozenset[str]:
@@ -139,7 +141,7 @@ def test_harmful_requests_are_short_and_ask_only() -> None:
     assert not any("\n" in row.prompt for row in rows)
 
 
-@pytest.mark.parametrize("name", builtin_suites())
+@pytest.mark.parametrize("name", NAMES)
 def test_our_own_guards_refuse_nothing_legitimate(name: str) -> None:
     refused = {
         row.id

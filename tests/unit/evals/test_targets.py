@@ -105,6 +105,19 @@ def test_a_prompt_blocked_by_the_guards_is_a_refusal_with_its_code() -> None:
     assert answer.text.splitlines()[-1].startswith("REFUSED: CONTEXT_INJECTION")
 
 
+def test_the_codes_of_warnings_stand_beside_an_answer_that_passed(tmp_path: Path) -> None:
+    rules, path = tmp_path / "own.yaml", tmp_path / "demur.toml"
+    rules.write_text(OWN_RULES.replace("action: block", "action: warn"), encoding="utf-8")
+    path.write_text('[guards]\nrules = ["own.yaml"]\n', encoding="utf-8")
+    target = open_target("guards", config=str(path))
+
+    answer = wait(target.answer(a_row(prompt="the word is swordfish")))
+
+    assert detect_refusal(answer.text).kind == "none"
+    assert answer.warnings == ("TERM_BLOCKLISTED",)
+    assert wait(target.answer(a_row(prompt="the word is cod"))).warnings == ()
+
+
 OWN_RULES = """\
 schema_version: guard_rules.v1
 surface: input
