@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
 from demur.errors import DemurError
-from demur.store.rows import ChainHead, UnlinkedRow
+from demur.store.rows import ApprovalRow, ChainHead, ResolvedApproval, UnlinkedRow
 
 
 class StorageError(DemurError):
@@ -33,8 +33,9 @@ class UnansweredError(UnavailableError):
 class RecordFilter(NamedTuple):
     """Which records to read. `since` is inclusive, `until` exclusive; None matches everything.
 
-    `before` is the last decision id of the previous page, newest first. `unreviewed` matches
-    records without a review label.
+    `before` is the last decision id of the previous page, newest first, and `after` that of the
+    previous page, oldest first. `unreviewed` matches
+    records without a review label. `text` matches records by their words, see `demur.store.search`.
     """
 
     tenant: str | None = None
@@ -48,11 +49,13 @@ class RecordFilter(NamedTuple):
     refusal_class: str | None = None
     request_id: str | None = None
     before: str | None = None
+    after: str | None = None
     unreviewed: bool | None = None
     min_amount: float | None = None
     max_amount: float | None = None
     currency: str | None = None
     outcome: str | None = None
+    text: str | None = None
 
 
 class Transaction(Protocol):
@@ -79,6 +82,12 @@ class Transaction(Protocol):
     def save_grants(self, rows: Sequence[tuple[str, ...]]) -> None:
         """Store signed grants, each once."""
 
+    def save_approvals(self, rows: Sequence[ApprovalRow]) -> None:
+        """Begin requests for approval."""
+
+    def resolve_approvals(self, resolved: Sequence[ResolvedApproval]) -> None:
+        """End the requests that a resolution answers, and link it."""
+
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
         """Mark rows whose callers got an error because storing was not confirmed in time."""
 
@@ -88,6 +97,7 @@ class Dialect(NamedTuple):
 
     page: int  # rows that are read at once
     step: int  # records that are counted at once; writers wait meanwhile
+    index_step: int  # records whose words are indexed at once
     halves: str  # both halves of a record, as bytes
     event: str  # the event of a link, as bytes
     now: str  # the time of the database, as records write it
@@ -95,8 +105,10 @@ class Dialect(NamedTuple):
     has_code: str
     has_subject: str
     hour: str
+    minute: str
     code_value: str
     code_rows: str  # a row for each reason code of a record
+    excerpt: str  # the sealed part as bytes, if it may hold an excerpt
     finding: str
     findings: str  # a row for each finding of a record
     for_update: str
@@ -114,6 +126,16 @@ def insert_statement(table: str, columns: Sequence[str]) -> str:
     values = ", ".join(f":{name}" for name in columns)
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608 - our own names
 
+
+SAVE_APPROVAL = f"{insert_statement('approvals', ApprovalRow._fields)} ON CONFLICT DO NOTHING"
+RESOLVE_APPROVAL = """
+    UPDATE approvals SET resolution_id = :resolution_id,
+        closed_at = COALESCE(closed_at, :closed_at),
+        closed_by = CASE WHEN state = 'waiting' THEN :closed_by ELSE closed_by END,
+        state = 'approved'
+    WHERE decision_id = :decision_id AND state IN ('waiting', 'approved')
+        AND resolution_id IS NULL
+"""
 
 # The step from which on retiring and erasing are links of the chain.
 EVENTS_VERSION = 3

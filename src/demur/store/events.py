@@ -5,7 +5,7 @@ of its own. Retiring and erasing are events; any other kind may use the same for
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -18,6 +18,12 @@ from demur.store.rows import ChainHead
 
 RETIRE = "retire"
 ERASE = "erase"
+# What an erasure may take besides the sealed parts of records.
+OTHER_KINDS = ("grants", "experiences", "notes", "approvals", "votes")
+APPROVAL_VOTE = "approval_vote"
+APPROVAL_CLOSED = "approval_closed"
+APPROVAL_ESCALATED = "approval_escalated"
+APPROVAL_EVENTS = (APPROVAL_VOTE, APPROVAL_CLOSED, APPROVAL_ESCALATED)
 MAX_AUTHOR_LENGTH = 200
 MAX_REASON_LENGTH = 1000
 _EVENT_DOMAIN = b"demur event.v1\n"
@@ -29,7 +35,9 @@ class ChainEvent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     `what` of `retire`: the places `first` to `last`, the `hash` of the last, how many `records`
     went, the time `before` which they were made, and the `events` among them, which stay. `what` of
-    `erase`: the ids of the `decisions`. `adopted` marks what happened before there were events.
+    `erase`: the ids of the `decisions`, and the numbers of `grants`, `experiences`, `notes`,
+    `approvals` and `votes` that were erased because they held an identifier. `adopted` marks what
+    happened before there were events.
     """
 
     kind: str
@@ -128,6 +136,19 @@ def erased_decisions(event: ChainEvent) -> Sequence[str]:
     """Return the ids of the decisions that an event erased."""
     ids = _read_list(event, "decisions") if event.kind == ERASE else ()
     return tuple(one for one in ids if isinstance(one, str))
+
+
+def erased_others(event: ChainEvent) -> dict[str, int]:
+    """Return what an event erased besides the sealed parts of records: numbers by kind."""
+    named = {kind: event.what.get(kind) for kind in OTHER_KINDS} if event.kind == ERASE else {}
+    return {kind: number for kind, number in named.items() if type(number) is int}
+
+
+def concerns_decisions(event: ChainEvent, decision_ids: Collection[str | None]) -> bool:
+    """Return whether an event erased one of the decisions, or is of the approval of one."""
+    if event.kind in APPROVAL_EVENTS:
+        return event.what.get("decision") in decision_ids
+    return not {*decision_ids}.isdisjoint(erased_decisions(event))
 
 
 def _read_list(event: ChainEvent, name: str) -> Sequence[Any]:

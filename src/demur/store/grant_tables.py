@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from demur.store.backend import insert_statement
-from demur.store.retention import RetentionSql
+from demur.store.erasure import ErasureSql
+from demur.store.rows import ApprovalRow, ResolvedApproval
 
 # The tenant of a revocation that holds for all tenants.
 ALL_TENANTS = ""
@@ -37,10 +38,15 @@ class GrantUse(NamedTuple):
 
 
 class RecordGrants(NamedTuple):
-    """The grants to store with a record, and the uses that it takes."""
+    """The grants to store with a record, and the uses that it takes.
+
+    `opens` is the request for approval that it begins, `resolves` the one that it ends.
+    """
 
     rows: tuple[GrantRow, ...] = ()
     uses: tuple[GrantUse, ...] = ()
+    opens: ApprovalRow | None = None
+    resolves: ResolvedApproval | None = None
 
 
 class Revocation(NamedTuple):
@@ -62,18 +68,18 @@ _SELECT_REVOCATIONS = f"SELECT {', '.join(Revocation._fields)} FROM grant_revoca
 _IN_TENANT = "(CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)"
 
 
-def _name_values(values: Collection[str]) -> tuple[str, dict[str, str]]:
+def name_values(values: Collection[str]) -> tuple[str, dict[str, str]]:
     """Return the placeholders of a list, and its values by name."""
     named = {f"value_{number}": value for number, value in enumerate(values)}
     return ", ".join(f":{name}" for name in named), named
 
 
-class GrantSql(RetentionSql):
+class GrantSql(ErasureSql):
     """The statements that read grants, uses and revocations, and that revoke."""
 
     def find_revoked(self, tenant: str, grant_ids: Collection[str]) -> frozenset[str]:
         """Return those of the grants that were revoked, for a tenant or for all."""
-        among, values = _name_values(grant_ids)
+        among, values = name_values(grant_ids)
         query = f"""
             SELECT grant_id FROM grant_revocations
             WHERE tenant IN (:tenant, :every) AND grant_id IN ({among})
@@ -97,13 +103,13 @@ class GrantSql(RetentionSql):
 
     def count_uses(self, digests: Collection[str]) -> Mapping[str, int]:
         """Return how often each of the grants was used; unused ones are left out."""
-        among, values = _name_values(digests)
+        among, values = name_values(digests)
         query = f"SELECT digest, used FROM grant_uses WHERE digest IN ({among})"
         return {row[0]: int(row[1]) for row in self._run_query(query, values, bounded=True)}
 
     def find_grants(self, tenant: str, digests: Collection[str]) -> list[GrantRow]:
         """Return the signed grants with these digests."""
-        among, values = _name_values(digests)
+        among, values = name_values(digests)
         query = f"{_SELECT_GRANTS} WHERE tenant = :tenant AND digest IN ({among})"
         rows = self._run_query(query, {"tenant": tenant, **values}, bounded=True)
         return [GrantRow(*row) for row in rows]

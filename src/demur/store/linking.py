@@ -14,7 +14,15 @@ from demur.model.grant import Grant
 from demur.model.record import ChainLink, DecisionRecord
 from demur.store.backend import StorageError, Transaction
 from demur.store.grant_tables import GrantRow, RecordGrants
-from demur.store.rows import ChainHead, RecordRow, UnlinkedRow, genesis_head, link_hash
+from demur.store.rows import (
+    ApprovalRow,
+    ChainHead,
+    RecordRow,
+    ResolvedApproval,
+    UnlinkedRow,
+    genesis_head,
+    link_hash,
+)
 from demur.store.sql import Backend
 
 UNGRANTED: Mapping[str, RecordGrants] = {}
@@ -100,6 +108,8 @@ class _GrantUses:
         self._used = dict(write.lock_uses(sorted(digests))) if digests else {}
         self._taken: dict[str, int] = {}
         self._rows: list[GrantRow] = []
+        self._opened: list[ApprovalRow] = []
+        self._resolved: list[ResolvedApproval] = []
 
     def take(self, decision_id: str) -> bool:
         """Take the uses of a record, all or none; return whether each grant had one left."""
@@ -113,14 +123,20 @@ class _GrantUses:
             self._used[use.digest] += 1
             self._taken[use.digest] = self._used[use.digest]
         self._rows += own.rows
+        self._opened += () if own.opens is None else (own.opens,)
+        self._resolved += () if own.resolves is None else (own.resolves,)
         return True
 
     def save(self) -> None:
-        """Store the new numbers, and the signed grants of the records."""
+        """Store the new numbers, the signed grants of the records, and their approvals."""
         if self._taken:
             self._write.set_uses(self._taken)
         if self._rows:
             self._write.save_grants(self._rows)
+        if self._opened:
+            self._write.save_approvals(self._opened)
+        if self._resolved:
+            self._write.resolve_approvals(self._resolved)
 
 
 class _SealedRequester(msgspec.Struct, frozen=True, kw_only=True):

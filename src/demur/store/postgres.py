@@ -16,6 +16,8 @@ import psycopg
 from demur.errors import InputError
 from demur.store.backend import (
     EVENTS_VERSION,
+    RESOLVE_APPROVAL,
+    SAVE_APPROVAL,
     Dialect,
     Execute,
     StorageError,
@@ -31,7 +33,15 @@ from demur.store.postgres_connections import (
     milliseconds,
 )
 from demur.store.retention import adopt_let_go
-from demur.store.rows import GENESIS, ChainHead, UnlinkedRow, genesis_head
+from demur.store.rows import (
+    GENESIS,
+    ApprovalRow,
+    ChainHead,
+    ResolvedApproval,
+    UnlinkedRow,
+    genesis_head,
+)
+from demur.store.search import SearchSource, SearchTerm
 from demur.store.sql import Backend
 
 _HAS_TRANSACTION_TIMEOUT = 170000
@@ -146,6 +156,16 @@ class PostgresTransaction:
         """Store signed grants, each once."""
         self._connection.cursor().executemany(_SAVE_GRANT, rows)
 
+    def save_approvals(self, rows: Sequence[ApprovalRow]) -> None:
+        """Begin requests for approval."""
+        values = [row.to_columns() for row in rows]
+        self._connection.cursor().executemany(_to_psycopg(SAVE_APPROVAL), values)
+
+    def resolve_approvals(self, resolved: Sequence[ResolvedApproval]) -> None:
+        """End the requests that a resolution answers, and link it."""
+        values = [one._asdict() for one in resolved]
+        self._connection.cursor().executemany(_to_psycopg(RESOLVE_APPROVAL), values)
+
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
         """Mark rows whose callers got an error because storing was not confirmed in time."""
         if decision_ids:
@@ -235,6 +255,7 @@ class PostgresBackend(Backend):
     dialect = Dialect(
         page=500,
         step=20_000,
+        index_step=1000,
         halves="record, sealed",
         event="event",
         now="""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')""",
@@ -242,10 +263,16 @@ class PostgresBackend(Backend):
         has_code=":reason_code = ANY(reason_codes)",  # demur: allow dynamic-code - it is SQL
         has_subject="left(subject, 128) = left(:subject, 128) AND subject = :subject",
         hour="""to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')""",
+        minute="""to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI')""",
         code_value="code",
         code_rows=", unnest(reason_codes) AS code",
+        excerpt="""CASE WHEN strpos(sealed::text, '"excerpt":{') > 0 THEN sealed::text END""",
         finding="finding",
-        findings=", json_array_elements(sealed -> 'findings') AS finding",
+        # PostgreSQL reads no JSON that holds an escaped NUL, and a request may hold one.
+        findings=r""", json_array_elements(CASE
+            WHEN strpos(CAST(sealed AS text), '\u0000') = 0 THEN sealed
+            ELSE CAST(replace(CAST(sealed AS text), '\u0000', '\ufffd') AS json)
+            END -> 'findings') AS finding""",
         for_update="FOR UPDATE",
         # Erasure is a legal right, so it has no timeout.
         begin_erase="SET LOCAL statement_timeout = 0",
@@ -294,6 +321,13 @@ class PostgresBackend(Backend):
                 return connection.execute(_to_psycopg(statement), values or None)
 
             yield execute
+
+    def search_source(self, terms: Sequence[SearchTerm]) -> SearchSource:
+        """Return where the entries with these terms are."""
+        parts = (f"'{one.term}'{':*' if one.is_prefix else ''}" for one in terms)
+        match = "array_to_tsvector(string_to_array(words, ' ')) @@ CAST(:terms AS tsquery)"
+        values = {"terms": " & ".join(parts)}
+        return SearchSource(f"FROM search_entries WHERE {match}", "entry_id", values)
 
     @staticmethod
     def _decode_time(value: Any) -> str:

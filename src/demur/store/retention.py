@@ -6,18 +6,13 @@ of the chain stays verifiable, and what was let go is named in it.
 
 # ruff: noqa: S608 - statements are built from our own names; values are bound
 
-import re
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-import msgspec
-
-from demur.errors import InputError
-from demur.store.backend import Dialect, Execute, insert_statement
+from demur.store.backend import Execute, insert_statement
 from demur.store.events import ERASE, RETIRE, ChainEvent, EventRow, check_author, link_event
 from demur.store.rows import GENESIS, ChainHead, genesis_head
+from demur.store.search import SearchSql
 
 # So many go at once, so that decisions do not wait long; each batch has its event.
 _MAX_RETIRED = 2000
@@ -72,18 +67,44 @@ _DELETE_RETIRED_GRANTS = """
     DELETE FROM grants WHERE tenant = :tenant AND decision_id IN
     (SELECT decision_id FROM decision_records WHERE tenant = :tenant AND seq <= :seq)
 """
+_DELETE_RETIRED_APPROVALS = tuple(
+    f"""
+    DELETE FROM {table} WHERE decision_id IN
+    (SELECT decision_id FROM decision_records WHERE tenant = :tenant AND seq <= :seq)
+    """
+    for table in ("approvals", "approval_votes")
+)
+# Nobody can approve what was erased, and notes may name people.
+_CLOSE_ERASED = """
+    UPDATE approvals SET note = '',
+        closed_at = COALESCE(closed_at, :now),
+        state = CASE WHEN state = 'waiting' OR (state = 'approved' AND resolution_id IS NULL)
+            THEN 'expired' ELSE state END
+    WHERE {theirs}
+"""
+_CLEAR_VOTES = """
+    UPDATE approval_votes SET note = '', limits = '{{}}'
+    WHERE decision_id IN (SELECT decision_id FROM approvals WHERE {theirs})
+"""
 _NEXT_MEMORY = """
     UPDATE memory_versions SET version = version + 1 WHERE tenant = :tenant
 """
 
 
-class _EventAuthor(NamedTuple):
+class EventAuthor(NamedTuple):
+    """Who made an event, why, and when; without a time, it is that of the database."""
+
     by: str
     reason: str
     now: str | None
 
     @classmethod
     def check(cls, by: str, reason: str, now: str | None) -> Self:
+        """Return the author of an event.
+
+        Raises:
+            InputError: It does not say who and why.
+        """
         check_author(by, reason)
         return cls(by, reason, now)
 
@@ -99,20 +120,8 @@ class RetirePlan(NamedTuple):
     later: int
 
 
-class RetentionSql(ABC):
+class RetentionSql(SearchSql):
     """The statements that append events, retire records and erase their sealed parts."""
-
-    dialect: ClassVar[Dialect]
-
-    @abstractmethod
-    def _run_query(
-        self, statement: str, values: Mapping[str, Any], *, bounded: bool = False
-    ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; a decision waits for `bounded` ones."""
-
-    @abstractmethod
-    def _open_write(self) -> AbstractContextManager[Execute]:
-        """Return one write of any statements: committed durably, or rolled back."""
 
     # -- events ----------------------------------------------------------------------------
 
@@ -146,7 +155,7 @@ class RetentionSql(ABC):
         Raises:
             InputError: It does not say who did it and why.
         """
-        author = _EventAuthor.check(by, reason, now)
+        author = EventAuthor.check(by, reason, now)
         with self._open_write() as execute:
             return self._append(execute, self._lock_head(execute, tenant), kind, what, author)
 
@@ -156,7 +165,7 @@ class RetentionSql(ABC):
         head: ChainHead,
         kind: str,
         what: Mapping[str, Any],
-        author: _EventAuthor,
+        author: EventAuthor,
     ) -> EventRow:
         """Append an event in a write that holds the head."""
         by, reason, now = author
@@ -218,7 +227,7 @@ class RetentionSql(ABC):
         Raises:
             InputError: It is not said who retires them and why.
         """
-        author = _EventAuthor.check(by, reason, now)
+        author = EventAuthor.check(by, reason, now)
         last = self.plan_retirement(tenant, before, now).last
         retired = 0
         while count := self._retire_batch(tenant, last, before, author):
@@ -226,7 +235,7 @@ class RetentionSql(ABC):
         self._forget_deleted()
         return retired
 
-    def _retire_batch(self, tenant: str, last: int, before: str, author: _EventAuthor) -> int:
+    def _retire_batch(self, tenant: str, last: int, before: str, author: EventAuthor) -> int:
         limits = {"tenant": tenant, "last": last, "limit": _MAX_RETIRED}
         with self._open_write() as execute:
             head = self._lock_head(execute, tenant)
@@ -250,7 +259,10 @@ class RetentionSql(ABC):
             self._append(execute, head, RETIRE, what, author)
             anchor = {"tenant": tenant, "seq": seq, "record_hash": record_hash, "before": before}
             execute(_SAVE_ANCHOR, anchor)
-            execute(_DELETE_RETIRED_GRANTS, {"tenant": tenant, "seq": seq})
+            for statement in (_DELETE_RETIRED_GRANTS, *_DELETE_RETIRED_APPROVALS):
+                execute(statement, {"tenant": tenant, "seq": seq})
+            retired = {"tenant": tenant, "seq": seq}
+            self._forget_words(execute, tenant, "tenant = :tenant AND seq <= :seq", retired)
             execute(self.dialect.begin_retire, {})
             execute(_DELETE_RETIRED, {"tenant": tenant, "seq": seq})
             execute(_DELETE_EXPIRED, {"tenant": tenant, "before": before})
@@ -288,12 +300,14 @@ class RetentionSql(ABC):
         reason: str,
         now: str | None = None,
     ) -> int:
-        """Erase the sealed part, subject, grants and experiences of records; return how many.
+        """Erase the sealed part of records, with their grants, experiences and notes of labels.
+
+        Return of how many.
 
         Raises:
             InputError: It is not said who erases them and why.
         """
-        author = _EventAuthor.check(by, reason, now)
+        author = EventAuthor.check(by, reason, now)
         erased = 0
         for start in range(0, len(decision_ids), _MAX_ERASED):
             batch = decision_ids[start : start + _MAX_ERASED]
@@ -302,7 +316,7 @@ class RetentionSql(ABC):
             self._forget_deleted()
         return erased
 
-    def _erase_batch(self, tenant: str, decision_ids: Collection[str], author: _EventAuthor) -> int:
+    def _erase_batch(self, tenant: str, decision_ids: Collection[str], author: EventAuthor) -> int:
         named = {f"id_{number}": one for number, one in enumerate(decision_ids)}
         values = {"tenant": tenant, **named}
         theirs = f"""
@@ -320,16 +334,24 @@ class RetentionSql(ABC):
             head = self._lock_head(execute, tenant)
             erased = [row[0] for row in execute(select, values).fetchall()]
             if erased:
-                self._append(execute, head, ERASE, {"decisions": erased}, author)
+                event = self._append(execute, head, ERASE, {"decisions": erased}, author)
                 # Signed grants name people as well.
                 execute(_DELETE_GRANTS.format(theirs=theirs), values)
                 execute(erase, values)
+                self._renew_words(execute, tenant, theirs, values)
                 execute(f"DELETE FROM grants WHERE {theirs}", values)
+                execute(f"UPDATE labels SET note = '' WHERE {theirs}", values)
+                execute(_CLOSE_ERASED.format(theirs=theirs), {**values, "now": event.created_at})
+                execute(_CLEAR_VOTES.format(theirs=theirs), values)
                 if execute(f"DELETE FROM experiences WHERE {theirs}", values).rowcount:
-                    execute(_NEXT_MEMORY, {"tenant": tenant})
+                    self._change_memory(execute, tenant)
         return len(erased)
 
-    def _forget_deleted(self) -> None:  # noqa: B027 - most databases need nothing
+    def _change_memory(self, execute: Execute, tenant: str) -> None:
+        """Say that the experiences of a tenant changed."""
+        execute(_NEXT_MEMORY, {"tenant": tenant})
+
+    def _forget_deleted(self) -> None:
         """Remove deleted data from where the database may still keep it."""
 
 
@@ -373,42 +395,3 @@ def _adopt(execute: Execute, tenant: str, kind: str, what: Mapping[str, Any], no
     row = link_event(ChainHead(tenant, *found), event)
     execute(_INSERT_EVENT, {**row._asdict(), "event": row.event.decode()})
     execute(_SET_HEAD, row.head._asdict())
-
-
-_NOT_WITHIN = r"(?<![\w@.+-])"
-_NOT_GOING_ON = r"(?![\w@+-]|\.\w)"
-MIN_IDENTIFIER_LENGTH = 3
-
-
-class IdentifierSearch:
-    """Finds an identifier as a whole, in any case, in the names and values of a JSON document.
-
-    `ann@example.org` is not found in `joann@example.org` nor in `ann@example.org.uk`.
-
-    Raises:
-        InputError: The text is too short to identify anybody.
-    """
-
-    def __init__(self, identifier: str) -> None:
-        text = identifier.strip()
-        if len(text) < MIN_IDENTIFIER_LENGTH:
-            problem = f"an identifier has at least {MIN_IDENTIFIER_LENGTH} characters, not `{text}`"
-            raise InputError(problem, help="a shorter text stands in records of other people")
-        pattern = f"{_NOT_WITHIN}{re.escape(text)}{_NOT_GOING_ON}"
-        self._search = re.compile(pattern, re.IGNORECASE).search
-
-    def finds_in(self, raw: bytes) -> bool:
-        """Return whether the identifier stands in a document."""
-        try:
-            waiting = [msgspec.json.decode(raw)]
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            waiting = [raw.decode(errors="replace")]
-        while waiting:
-            value = waiting.pop()
-            if isinstance(value, dict):
-                waiting += (*value, *value.values())
-            elif isinstance(value, list):
-                waiting += value
-            elif isinstance(value, str | int | float) and self._search(str(value)):
-                return True
-        return False

@@ -5,9 +5,12 @@ for dashboards and alerts; nothing in them says whose decision it was.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from demur.errors import InputError
 
@@ -62,6 +65,39 @@ class RecordRow(NamedTuple):
     confirmed: bool = True
 
 
+class RecordMatch(NamedTuple):
+    """What counting and sorting need of a record."""
+
+    decision_id: str
+    created_at: str
+    verdict: str
+    decision_output: str
+    amount_value: float | None
+
+
+class MatchPage(NamedTuple):
+    """The matches among a number of records in order; `last` is the id of the last one read.
+
+    `is_last` says that there are no more records.
+    """
+
+    rows: list[RecordMatch]
+    last: str
+    is_last: bool
+
+
+class RecordMatches(NamedTuple):
+    """Records that match a filter, in order.
+
+    `is_complete` is false if only the first records were looked at. `waiting` is the number of
+    records that are not indexed yet.
+    """
+
+    rows: list[RecordMatch]
+    is_complete: bool
+    waiting: int = 0
+
+
 class LinkedRow(NamedTuple):
     """All columns of a stored record and its link, for an audit."""
 
@@ -103,6 +139,12 @@ class ExperienceRow(NamedTuple):
     expires_at: str | None
 
 
+REVIEW = "review"
+REVIEW_VALUES = ("good", "false_refusal", "missed_harm")
+# The value of a later label that takes back the reviews before it.
+WITHDRAWN = "withdrawn"
+
+
 class Label(NamedTuple):
     """A person's label on a decision. Experiences may be forgotten, labels stay."""
 
@@ -138,12 +180,84 @@ KEY_EXPIRY_NOTICE = timedelta(days=14)
 
 
 class LoginSession(NamedTuple):
-    """A login to the dashboard with a key. Only the digest of the session is stored."""
+    """A login to the dashboard. Only the digest of the session is stored.
+
+    `key_id` is that of the key, or `person:LOGIN`. The session of a person counts as long as the
+    person has the same `generation`.
+    """
 
     digest: str
     key_id: str
     created_at: str
     expires_at: str
+    person: str = ""
+    generation: int = 0
+
+
+class ApprovalState(StrEnum):
+    """Where a request for approval stands. Only `waiting` changes, and once."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+
+
+class ApprovalRow(NamedTuple):
+    """A refused decision that people can lift. `needed` different people must approve it.
+
+    `kinds` are the kinds of grants that lift its codes. `group_name` is the group that decides;
+    empty: any approver. `resolution_id` is the decision that came of it. `notified` names the last
+    notice that was sent.
+    """
+
+    decision_id: str
+    tenant: str
+    action_type: str
+    reason_codes: tuple[str, ...]
+    kinds: tuple[str, ...]
+    needed: int
+    requested_at: str
+    expires_at: str
+    group_name: str = ""
+    state: str = ApprovalState.WAITING
+    closed_at: str | None = None
+    closed_by: str = ""
+    note: str = ""
+    resolution_id: str | None = None
+    notified: str = ""
+
+    def to_columns(self) -> dict[str, Any]:
+        """Return the values of its columns."""
+        codes = msgspec.json.encode(self.reason_codes).decode()
+        return {**self._asdict(), "reason_codes": codes, "kinds": " ".join(self.kinds)}
+
+
+class ApprovalVote(NamedTuple):
+    """One person's vote. `limits` are those of the grants with these digests."""
+
+    decision_id: str
+    tenant: str
+    person: str
+    vote: Literal["approve", "decline"]
+    note: str
+    limits: Mapping[str, Any]
+    grant_digests: tuple[str, ...]
+    voted_at: str
+
+    def to_columns(self) -> dict[str, Any]:
+        """Return the values of its columns."""
+        limits = msgspec.json.encode(self.limits, order="sorted").decode()
+        return {**self._asdict(), "limits": limits, "grant_digests": " ".join(self.grant_digests)}
+
+
+class ResolvedApproval(NamedTuple):
+    """A resolution that ends a request for approval, in the transaction of its record."""
+
+    decision_id: str
+    resolution_id: str
+    closed_at: str
+    closed_by: str
 
 
 _HOUR_FORMAT = "%Y-%m-%dT%H"

@@ -6,15 +6,17 @@ A `Dialect` says where the two differ. Statements are built from our own names; 
 # ruff: noqa: S608 - see above
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
 from demur.codes.vocabulary import DecisionOutput, Verdict
 from demur.model.decision import Outcome
+from demur.store.approval_tables import ApprovalSql
 from demur.store.backend import Execute, RecordFilter, Transaction, insert_statement
-from demur.store.grant_tables import GrantSql
 from demur.store.rows import (
+    REVIEW,
+    WITHDRAWN,
     ApiKey,
     ChainHead,
     Checkpoint,
@@ -22,11 +24,14 @@ from demur.store.rows import (
     Label,
     LinkedRow,
     LoginSession,
+    MatchPage,
+    RecordMatch,
     RecordRow,
     Snapshot,
     TallyRow,
     UnlinkedRow,
 )
+from demur.store.search import SearchTerm
 
 _MAX_SEQ = 2**63 - 1
 _LABEL_PAGE = 500
@@ -50,9 +55,21 @@ _SELECT_CHECKPOINTS = """
     SELECT created_at, tenant, seq, record_hash FROM checkpoints WHERE tenant = :tenant
     ORDER BY seq, created_at
 """
-_IS_UNREVIEWED = """
-    NOT EXISTS (SELECT 1 FROM labels
-                WHERE labels.decision_id = decision_records.decision_id AND kind = 'review')
+# Of several reviews the latest counts, and one that takes them back leaves none.
+_IS_UNREVIEWED = f"""
+    COALESCE((SELECT value FROM labels
+              WHERE labels.decision_id = decision_records.decision_id AND kind = '{REVIEW}'
+              ORDER BY labels.created_at DESC, label_id DESC LIMIT 1), '{WITHDRAWN}')
+    = '{WITHDRAWN}'
+"""
+_COUNT_REVIEWED = f"""
+    SELECT verdict, COUNT(*) {_FROM_RECORDS}
+    WHERE decision_id IN (
+        SELECT decision_id FROM labels
+        WHERE kind = '{REVIEW}' AND created_at >= :labelled
+        AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
+    )
+    AND created_at >= :since AND NOT {_IS_UNREVIEWED} GROUP BY verdict
 """
 _OUTCOME_CASES = " ".join(
     f"WHEN '{output}' THEN '{Outcome.from_output(Verdict.DENY, output)}'"
@@ -85,20 +102,29 @@ _SELECT_UNCOUNTED = """
     LEFT JOIN tally_marks AS mark USING (tenant) WHERE head.seq > COALESCE(mark.seq, 0)
 """
 _BEGIN_MARK = "INSERT INTO tally_marks (tenant, seq) VALUES (:tenant, 0) ON CONFLICT DO NOTHING"
-# Formatted with a kind, three expressions to count by, a join, a condition, and the `hour`.
-_ADD_TALLIES = """
-    INSERT INTO tallies (tenant, kind, hour, first, second, third, count)
+# Formatted with a kind, three expressions to count by, a join, a condition, the `hour`, and the
+# `records` to count.
+_COUNT_RECORDS = """
     SELECT tenant, '{0}', {hour}, {1}, {2}, {3}, COUNT(*)
     FROM decision_records {4}
-    WHERE tenant = :tenant AND seq > :mark AND seq <= :last {5}
+    WHERE tenant = :tenant AND {records} {5}
     GROUP BY 1, 2, 3, 4, 5, 6
+"""
+_ADD_TALLIES = f"""
+    INSERT INTO tallies (tenant, kind, hour, first, second, third, count)
+    {_COUNT_RECORDS}
     ON CONFLICT (tenant, hour, kind, first, second, third)
     DO UPDATE SET count = tallies.count + excluded.count
 """
+_DAY = "substr(hour, 1, 10) || 'T00'"
 _SELECT_TALLIES = """
-    SELECT kind, hour, first, second, third, CAST(SUM(count) AS BIGINT) FROM tallies
-    WHERE {tenant} hour >= :first AND hour < :beyond
-    GROUP BY kind, hour, first, second, third ORDER BY hour, kind
+    SELECT kind, {hour}, first, second, third, CAST(SUM(count) AS BIGINT) FROM tallies
+    WHERE {tenant} hour >= :first AND hour < :beyond {kind}
+    GROUP BY 1, 2, 3, 4, 5 ORDER BY 2, 1
+"""
+_COUNT_VERDICTS = """
+    SELECT first, CAST(SUM(count) AS BIGINT) FROM tallies
+    WHERE {tenant} hour >= :first AND kind = 'decision' GROUP BY first
 """
 _SELECT_KEYS = f"SELECT {', '.join(ApiKey._fields)} FROM api_keys"
 _MAX_SESSIONS_OF_KEY = 100
@@ -107,12 +133,17 @@ _DELETE_OLD_SESSIONS = (
     f"WHERE key_id = :key_id ORDER BY created_at DESC, digest LIMIT {_MAX_SESSIONS_OF_KEY})"
 )
 _REVOKE_KEY = "UPDATE api_keys SET revoked_at = :now WHERE key_id = :key_id AND revoked_at IS NULL"
+_SELECT_CURSOR = "SELECT entry_id FROM search_entries WHERE decision_id = :{cursor}"
+# The fields of a filter that an index of records finds by itself.
+_PAGE_FIELDS = ("before", "after", "before_time", "after_time")
+_WINDOW_FIELDS = ("tenant", "since", "until", "subject", "request_id", *_PAGE_FIELDS)
+_SELECT_TIME = f"SELECT created_at {_FROM_RECORDS} WHERE decision_id = :decision_id"
 _COUNTED_TABLES = {"records": "decision_records", "tenants": "chain_heads WHERE seq > 0"} | {
     name: name for name in ("checkpoints", "snapshots", "experiences", "labels")
 }
 
 
-class Backend(GrantSql):
+class Backend(ApprovalSql):
     """A database that holds decision records.
 
     Long results are read in pages, so that a slow consumer holds neither memory nor a connection.
@@ -187,25 +218,9 @@ class Backend(GrantSql):
     ) -> Iterator[RecordRow]:
         """Yield records in the order of time (decision ids grow with it), in bounded memory."""
         has_subject = record_filter.subject is not None
-        tests = {
-            # A subject has few records, so the index of its tenant would not help.
-            "tenant": f"{self.dialect.tenant if has_subject else 'tenant'} = :tenant",
-            "reason_code": self.dialect.has_code,
-            "subject": self.dialect.has_subject,
-            "since": "created_at >= :since",
-            "until": "created_at < :until",
-            "before": "decision_id < :before",
-            "unreviewed": _IS_UNREVIEWED,
-            "min_amount": "amount_value >= :min_amount",
-            "max_amount": "amount_value <= :max_amount",
-            "currency": "amount_currency = :currency",
-            "outcome": f"{_OUTCOME} = :outcome",
-        }
-        filters = record_filter._asdict().items()
-        # An amount of 0 equals False, and is a filter all the same.
-        unset = (None, False)
-        values = {name: value for name, value in filters if not any(value is no for no in unset)}
-        conditions = [tests.get(name, f"{name} = :{name}") for name in values]
+        tests = self._filter_tests(record_filter)
+        values = {name: value for name, (_, value) in tests.items()}
+        conditions = [test for test, _ in tests.values()]
         # One tenant's records have an index by time. All tenants' and one subject's records are
         # read by id, which grows with time.
         timed = record_filter.tenant is not None and not has_subject
@@ -223,6 +238,86 @@ class Backend(GrantSql):
             if "last_decision_id" not in values:
                 conditions.append(f"({', '.join(keys)}) {sign} ({', '.join(last)})")
             values |= {f"last_{key}": value for key, value in zip(keys, rows[-1], strict=False)}
+
+    def _filter_tests(self, record_filter: RecordFilter) -> dict[str, tuple[str, Any]]:
+        """Return the condition and the value of each field that a filter sets, by name."""
+        has_subject = record_filter.subject is not None
+        tests = {
+            # A subject has few records, so the index of its tenant would not help.
+            "tenant": f"{self.dialect.tenant if has_subject else 'tenant'} = :tenant",
+            "reason_code": self.dialect.has_code,
+            "subject": self.dialect.has_subject,
+            "since": "created_at >= :since",
+            "until": "created_at < :until",
+            "before": "decision_id < :before",
+            "after": "decision_id > :after",
+            "unreviewed": _IS_UNREVIEWED,
+            "min_amount": "amount_value >= :min_amount",
+            "max_amount": "amount_value <= :max_amount",
+            "currency": "amount_currency = :currency",
+            "outcome": f"{_OUTCOME} = :outcome",
+        }
+        # An amount of 0 equals False, and is a filter all the same.
+        unset = (None, False)
+        found = {
+            name: (tests.get(name, f"{name} = :{name}"), value)
+            for name, value in record_filter._asdict().items()
+            if name != "text" and not any(value is no for no in unset)
+        }
+        for name, sign in (("before", "<="), ("after", ">=")):
+            if name in found:
+                # Ids grow with time, so the index by time can begin at the page.
+                rows = self._run_query(_SELECT_TIME, {"decision_id": found[name][1]})
+                if rows:
+                    found[f"{name}_time"] = (f"created_at {sign} :{name}_time", rows[0][0])
+        return found
+
+    def match_records(
+        self,
+        record_filter: RecordFilter,
+        terms: Sequence[SearchTerm],
+        *,
+        newest_first: bool,
+        window: int,
+    ) -> MatchPage:
+        """Return the matches among the first `window` records.
+
+        With terms, only the records that have them count.
+        """
+        order, sign = ("DESC", "<") if newest_first else ("ASC", ">")
+        tests = self._filter_tests(record_filter)
+        values: dict[str, Any] = {name: value for name, (_, value) in tests.items()}
+        if terms:
+            found = self.search_source(terms)
+            cursor = "before" if newest_first else "after"
+            page = f"AND {found.key} {sign} ({_SELECT_CURSOR.format(cursor=cursor)})"
+            source = f"""
+                SELECT search_entries.decision_id, {found.key} AS place
+                {found.source} {page if cursor in tests else ""}
+                ORDER BY {found.key} {order} LIMIT :window
+            """
+            values |= found.values
+        else:
+            inner = [tests.pop(name)[0] for name in _WINDOW_FIELDS if name in tests]
+            where = f"WHERE {' AND '.join(inner)}" if inner else ""
+            timed = record_filter.tenant is not None and record_filter.subject is None
+            keys = ["created_at", "decision_id"] if timed else ["decision_id"]
+            by = ", ".join(f"{key} {order}" for key in keys)
+            source = f"""
+                SELECT decision_id, decision_id AS place {_FROM_RECORDS} {where}
+                ORDER BY {by} LIMIT :window
+            """
+        matches = " AND ".join(f"({test})" for test, _ in tests.values()) or "1 = 1"
+        query = f"""
+            SELECT {", ".join(RecordMatch._fields)}, CASE WHEN {matches} THEN 1 ELSE 0 END
+            FROM ({source}) AS found JOIN decision_records USING (decision_id)
+            ORDER BY found.place {order}
+        """
+        rows = self._run_query(query, {**values, "window": window})
+        listed = [
+            RecordMatch(row[0], self._decode_time(row[1]), *row[2:-1]) for row in rows if row[-1]
+        ]
+        return MatchPage(listed, rows[-1][0] if rows else "", len(rows) < window)
 
     def read_chain(self, tenant: str, first: int, last: int | None) -> Iterator[RecordRow]:
         """Yield a tenant's records from seq `first` to `last`, in order, in bounded memory."""
@@ -333,10 +428,12 @@ class Backend(GrantSql):
                 execute(_NEXT_VERSION, {"tenant": tenant})
         return count
 
-    def add_label(self, label: Label) -> None:
-        """Store a label."""
+    def add_labels(self, labels: Iterable[Label]) -> None:
+        """Store labels, all or none."""
+        statement = insert_statement("labels", Label._fields)
         with self._open_write() as execute:
-            execute(insert_statement("labels", Label._fields), label._asdict())
+            for label in labels:
+                execute(statement, label._asdict())
 
     def list_labels(self, decision_id: str) -> list[Label]:
         """Return the labels of a decision, oldest first."""
@@ -363,6 +460,17 @@ class Backend(GrantSql):
             yield from (Label(*row[1:]) for row in rows)
             place = {"last": Label(*rows[-1][1:]).created_at, "last_id": rows[-1][0]}
 
+    def count_verdicts(self, tenant: str | None, first: str) -> dict[str, int]:
+        """Return how many decisions there are by verdict, from an hour on."""
+        query = _COUNT_VERDICTS.format(tenant="" if tenant is None else "tenant = :tenant AND")
+        return dict(self._run_query(query, {"tenant": tenant, "first": first}))
+
+    def count_reviewed(self, tenant: str | None, since: str) -> dict[str, int]:
+        """Return how many decisions since a time have a review, by verdict."""
+        # Twice, because the columns are of different types.
+        values = {"tenant": tenant, "since": since, "labelled": since}
+        return dict(self._run_query(_COUNT_REVIEWED, values))
+
     # -- tallies, API keys -----------------------------------------------------------------
 
     def update_tallies(self, tenant: str | None) -> None:
@@ -376,36 +484,67 @@ class Backend(GrantSql):
         """Count a bounded number of records; return whether there are more up to `head`."""
         dialect = self.dialect
         query = f"SELECT seq FROM tally_marks WHERE tenant = :tenant {dialect.for_update}"
-        finding = dialect.finding
-        kinds = (
-            ("decision", "verdict", "decision_output", "COALESCE(refusal_class, '')", "", ""),
-            ("reason", dialect.code_value, "verdict", "''", dialect.code_rows, ""),
-            (
-                "finding",
-                f"COALESCE({finding} ->> 'surface', '')",
-                f"{finding} ->> 'code'",
-                f"COALESCE({finding} ->> 'action', 'block')",
-                dialect.findings,
-                "AND sealed IS NOT NULL",
-            ),
-        )
+        records = "seq > :mark AND seq <= :last"
         with self._open_write() as execute:
             execute(_BEGIN_MARK, {"tenant": tenant})
             # Read the mark under the lock: another process may have counted meanwhile.
             mark = int(execute(query, {"tenant": tenant}).fetchone()[0])
             last = min(mark + dialect.step, head)
             if mark < last:
-                for kind in kinds:
-                    statement = _ADD_TALLIES.format(*kind, hour=dialect.hour)
+                for kind in self._tally_kinds():
+                    statement = _ADD_TALLIES.format(*kind, hour=dialect.hour, records=records)
                     execute(statement, {"tenant": tenant, "mark": mark, "last": last})
                 moved = "UPDATE tally_marks SET seq = :seq WHERE tenant = :tenant"
                 execute(moved, {"tenant": tenant, "seq": last})
         return last < head
 
-    def read_tallies(self, tenant: str | None, first: str, beyond: str) -> list[TallyRow]:
-        """Return the counts of the hours from `first` up to `beyond`, exclusive, in order."""
-        query = _SELECT_TALLIES.format(tenant="" if tenant is None else "tenant = :tenant AND")
-        rows = self._run_query(query, {"tenant": tenant, "first": first, "beyond": beyond})
+    def _tally_kinds(self) -> tuple[tuple[str, ...], ...]:
+        finding = self.dialect.finding
+        return (
+            ("decision", "verdict", "decision_output", "COALESCE(refusal_class, '')", "", ""),
+            ("reason", self.dialect.code_value, "verdict", "''", self.dialect.code_rows, ""),
+            (
+                "finding",
+                f"COALESCE({finding} ->> 'surface', '')",
+                f"{finding} ->> 'code'",
+                f"COALESCE({finding} ->> 'action', 'block')",
+                self.dialect.findings,
+                "AND sealed IS NOT NULL",
+            ),
+        )
+
+    def count_minutes(self, tenant: str, since: str, until: str) -> list[TallyRow]:
+        """Return the counts of a tenant's records between two times, by the minute."""
+        records = "created_at >= :since AND created_at < :until"
+        values = {"tenant": tenant, "since": since, "until": until}
+        return [
+            TallyRow(*row[1:])
+            for kind in self._tally_kinds()
+            for row in self._run_query(
+                _COUNT_RECORDS.format(*kind, hour=self.dialect.minute, records=records), values
+            )
+        ]
+
+    def read_tallies(
+        self,
+        tenant: str | None,
+        first: str,
+        beyond: str,
+        kind: str | None = None,
+        *,
+        by_day: bool = False,
+    ) -> list[TallyRow]:
+        """Return the counts of the hours from `first` up to `beyond`, exclusive, in order.
+
+        With `by_day`, the counts of a day stand at its first hour.
+        """
+        query = _SELECT_TALLIES.format(
+            hour=_DAY if by_day else "hour",
+            tenant="" if tenant is None else "tenant = :tenant AND",
+            kind="" if kind is None else "AND kind = :kind",
+        )
+        values = {"tenant": tenant, "first": first, "beyond": beyond, "kind": kind}
+        rows = self._run_query(query, values)
         return [TallyRow(*row) for row in rows]
 
     def add_key(self, key: ApiKey) -> None:

@@ -10,6 +10,8 @@ import msgspec
 from demur.errors import InputError
 from demur.store.backend import (
     EVENTS_VERSION,
+    RESOLVE_APPROVAL,
+    SAVE_APPROVAL,
     Dialect,
     Execute,
     load_migrations,
@@ -17,7 +19,14 @@ from demur.store.backend import (
 )
 from demur.store.grant_tables import GrantRow
 from demur.store.retention import adopt_let_go
-from demur.store.rows import ChainHead, UnlinkedRow, genesis_head
+from demur.store.rows import (
+    ApprovalRow,
+    ChainHead,
+    ResolvedApproval,
+    UnlinkedRow,
+    genesis_head,
+)
+from demur.store.search import SearchSource, SearchTerm
 from demur.store.sql import Backend
 from demur.store.sqlite_connections import (
     APPLICATION_ID,
@@ -91,6 +100,12 @@ _SAVE_GRANT = (
     f"INSERT INTO grants ({', '.join(GrantRow._fields)}) "  # noqa: S608 - names of our own
     f"VALUES ({', '.join('?' * len(GrantRow._fields))}) ON CONFLICT DO NOTHING"
 )
+_ADD_WORDS = "INSERT INTO search_index (rowid, words) VALUES (:entry_id, :words)"
+_DELETE_WORDS = """
+    INSERT INTO search_index (search_index, rowid, words)
+    SELECT 'delete', entry_id, words FROM search_entries
+"""
+_NO_INDEX = "words without an index: this SQLite has no FTS5"
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -189,6 +204,14 @@ class SqliteTransaction:
         """Store signed grants, each once."""
         self.cursor.executemany(_SAVE_GRANT, rows)
 
+    def save_approvals(self, rows: Sequence[ApprovalRow]) -> None:
+        """Begin requests for approval."""
+        self.cursor.executemany(SAVE_APPROVAL, [row.to_columns() for row in rows])
+
+    def resolve_approvals(self, resolved: Sequence[ResolvedApproval]) -> None:
+        """End the requests that a resolution answers, and link it."""
+        self.cursor.executemany(RESOLVE_APPROVAL, [one._asdict() for one in resolved])
+
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
         """Mark rows whose callers got an error because storing was not confirmed in time."""
         for decision_id in decision_ids:
@@ -219,6 +242,7 @@ class SqliteBackend(Backend):
     dialect = Dialect(
         page=100,
         step=5000,
+        index_step=500,
         halves="CAST(record AS BLOB), CAST(sealed AS BLOB)",
         event="CAST(event AS BLOB)",
         now="strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
@@ -227,8 +251,10 @@ class SqliteBackend(Backend):
         has_code="EXISTS (SELECT 1 FROM json_each(reason_codes) WHERE value = :reason_code)",
         has_subject="subject = :subject",
         hour="substr(created_at, 1, 13)",
+        minute="substr(created_at, 1, 16)",
         code_value="code.value",
         code_rows=", json_each(reason_codes) AS code",
+        excerpt="""CASE WHEN instr(sealed, '"excerpt":{') > 0 THEN CAST(sealed AS BLOB) END""",
         finding="finding.value",
         findings=", json_each(sealed, '$.findings') AS finding",
         for_update="",
@@ -264,6 +290,28 @@ class SqliteBackend(Backend):
         with SqliteTransaction(self._connections) as write:
             yield write.cursor.execute
 
+    def search_source(self, terms: Sequence[SearchTerm]) -> SearchSource:
+        """Return where the entries with these terms are."""
+        if self._connections.has_index:
+            parts = (f'"{one.term}"{" *" if one.is_prefix else ""}' for one in terms)
+            tables = "FROM search_index JOIN search_entries ON entry_id = search_index.rowid"
+            source = f"{tables} WHERE search_index MATCH :terms"
+            return SearchSource(source, "search_index.rowid", {"terms": " AND ".join(parts)})
+        ends = ("%" if one.is_prefix else " %" for one in terms)
+        patterns = (f"% {one.term}{end}" for one, end in zip(terms, ends, strict=True))
+        values = {f"term_{number}": pattern for number, pattern in enumerate(patterns)}
+        tests = " AND ".join(f"' ' || words || ' ' LIKE :{name}" for name in values)
+        return SearchSource(f"FROM search_entries WHERE {tests}", "entry_id", values)
+
+    def _index_entries(self, execute: Execute, entries: Collection[tuple[int, str]]) -> None:
+        if self._connections.has_index:
+            for entry_id, words in entries:
+                execute(_ADD_WORDS, {"entry_id": entry_id, "words": words})
+
+    def _unindex_entries(self, execute: Execute, where: str, values: Mapping[str, Any]) -> None:
+        if self._connections.has_index:
+            execute(f"{_DELETE_WORDS} WHERE {where}", values)
+
     @staticmethod
     def _decode_codes(value: Any) -> tuple[str, ...]:
         try:
@@ -273,6 +321,7 @@ class SqliteBackend(Backend):
             return (value,)
 
     def _forget_deleted(self) -> None:
+        self._connections.merge_index()
         self._connections.empty_log()
 
     def info(self) -> Mapping[str, Any]:
@@ -285,6 +334,7 @@ class SqliteBackend(Backend):
             "schema_version": self._run_query("PRAGMA user_version", {})[0][0],
             "durability": self._durability,
             "sqlite_version": sqlite3.sqlite_version,
+            "search": "index" if self._connections.has_index else _NO_INDEX,
         }
 
     def close(self) -> None:

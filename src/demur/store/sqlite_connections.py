@@ -60,6 +60,21 @@ _HOLDS_RECORD = """
 """
 
 
+_CREATE_INDEX = """
+    CREATE VIRTUAL TABLE search_index USING fts5 (
+        words, content = 'search_entries', content_rowid = 'entry_id', tokenize = 'ascii',
+        detail = none, columnsize = 0
+    )
+"""
+_SELECT_SEARCH_TABLES = """
+    SELECT name FROM sqlite_master WHERE name IN ('search_entries', 'search_index')
+"""
+_MERGE_INDEX = "INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)"
+_MERGED_PAGES = 500
+# A step that changes less has found nothing to merge.
+_MIN_MERGE_CHANGES = 2
+
+
 def storage_error(error: Exception, where: str) -> StorageError:
     """Return the `StorageError` for an error of the database."""
     if not isinstance(error, sqlite3.Error) or isinstance(error, _OF_A_ROW):
@@ -67,6 +82,34 @@ def storage_error(error: Exception, where: str) -> StorageError:
     name = getattr(error, "sqlite_errorname", "")
     help_ = next((text for start, text in _HELP.items() if name.startswith(start)), None)
     return UnavailableError(f"the database cannot be used: {error}", where=where, help=help_)
+
+
+def _create_index(connection: sqlite3.Connection) -> bool:
+    """Create the index of words if it is missing; return False if this SQLite has no FTS5."""
+    tables = _list_search_tables(connection)
+    if "search_entries" not in tables:
+        return False
+    try:
+        if "search_index" in tables:
+            connection.execute("SELECT 1 FROM search_index LIMIT 0")
+            return True
+        connection.execute("BEGIN IMMEDIATE")
+        # Look again: another process may have created it meanwhile.
+        if "search_index" not in _list_search_tables(connection):
+            connection.execute(_CREATE_INDEX)
+            connection.execute("INSERT INTO search_index (search_index) VALUES ('rebuild')")
+        connection.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if "no such module" not in str(error):
+            raise
+        return False
+    return True
+
+
+def _list_search_tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute(_SELECT_SEARCH_TABLES)}
 
 
 class SqliteConnections:
@@ -98,6 +141,8 @@ class SqliteConnections:
         self._identity: _Identity | None = None
         self._newest: ChainHead | None = None
         self._closed = False
+        # Whether this SQLite has FTS5, and so there is an index of words.
+        self.has_index = False
         self._writer: sqlite3.Connection | None = None
         self._free: list[sqlite3.Connection] = []
         self.lock = threading.RLock()
@@ -213,6 +258,19 @@ class SqliteConnections:
             finally:
                 writer.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}")
 
+    def merge_index(self) -> None:
+        """Merge the index of words step by step: what was taken out of it is gone only then."""
+        if not self.has_index:
+            return
+        with self.lock, self._translate_errors():
+            writer = self.writer()
+            # A negative number starts the merge of everything.
+            pages, changed = -_MERGED_PAGES, _MIN_MERGE_CHANGES
+            while changed >= _MIN_MERGE_CHANGES:
+                before = writer.total_changes
+                writer.execute(_MERGE_INDEX, (pages,))
+                pages, changed = _MERGED_PAGES, writer.total_changes - before
+
     def close(self) -> None:
         """Close all connections; a borrowed one is closed when it is returned."""
         with self.lock:
@@ -272,6 +330,7 @@ class SqliteConnections:
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
             self._migrate(connection, self.path)
+            self.has_index = _create_index(connection)
             self._newest = self._newest or _newest_record(connection)
         except BaseException:
             connection.close()

@@ -21,6 +21,7 @@ from demur.store.events import (
     ChainEvent,
     EventRow,
     erased_decisions,
+    erased_others,
     kept_events,
     read_event,
     retired_head,
@@ -51,7 +52,8 @@ class LetGo(NamedTuple):
     """What one event let go: `records` that were retired up to the place `last`, or erased.
 
     `seq` is the place of the event. `adopted` says that it happened before there were events; then
-    it is not known how many were retired.
+    it is not known how many were retired. `others` counts grants, experiences and notes that were
+    erased because they held an identifier, by kind.
     """
 
     kind: str
@@ -62,6 +64,7 @@ class LetGo(NamedTuple):
     records: int | None
     last: int | None = None
     adopted: bool = False
+    others: Mapping[str, int] = {}
 
 
 class ChainSummary(NamedTuple):
@@ -193,7 +196,7 @@ class _Journal:
                 records = count if isinstance(count, int) else None
                 last, adopted = (head.seq if head else None), bool(what.get("adopted"))
                 about = (event.created_at, event.by, event.reason, records, last, adopted)
-                yield LetGo(event.kind, seq, *about)
+                yield LetGo(event.kind, seq, *about, erased_others(event))
 
 
 def verify_chain(

@@ -44,8 +44,11 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_its_records(
     with open_store(path) as store:
         store.put(make_record(1))
     with closing(sqlite3.connect(path)) as old:
-        later = ("chain_events", "grants", "grant_uses", "grant_revocations", "sessions")
-        for table in ("tallies", "tally_marks", "api_keys", *later):
+        grants = ("chain_events", "grants", "grant_uses", "grant_revocations", "sessions")
+        people = ("people", "person_keys")
+        approvals = ("approvals", "approval_votes")
+        search = ("search_index", "search_entries", "search_marks")
+        for table in ("tallies", "tally_marks", "api_keys", *grants, *people, *approvals, *search):
             old.execute(f"DROP TABLE {table}")
         old.execute("DROP INDEX labels_by_tenant")
         old.execute("DROP INDEX decision_records_by_subject")
@@ -56,4 +59,4 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_its_records(
         day = datetime(2027, 1, 1, tzinfo=UTC)
         counted = store.read_tallies("acme", day, day + timedelta(days=1))
         assert [one.number for one in counted.decisions] == [1]
-        assert store.info()["schema_version"] == 3
+        assert store.info()["schema_version"] == 6

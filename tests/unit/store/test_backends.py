@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 from support.store_records import decision_id, make_record, moment
 
-from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
+from demur.codes.vocabulary import DecisionOutput, RefusalClass, Surface, Verdict
 from demur.errors import InputError
 from demur.model.finding import Finding
 from demur.model.record import Amount
@@ -38,6 +39,7 @@ from demur.store.sqlite import SqliteBackend
 from demur.store.store import Store, StoredRecord
 from demur.store.verify import verify_chain
 
+JANUARY_END = datetime(2027, 2, 1, tzinfo=UTC)
 Opener = Callable[[], Backend]
 
 
@@ -386,7 +388,7 @@ def test_forgetting_takes_what_it_names_and_what_has_expired(backend: Backend) -
 def test_labels_are_read_oldest_first(backend: Backend) -> None:
     late, early, also_early = label(2), label(1), label(1, value="success")
     for one in (late, early, also_early):
-        backend.add_label(one)
+        backend.add_labels([one])
 
     assert backend.list_labels(decision_id(1)) == [early, also_early, late]
     assert backend.count_rows()["labels"] == 3
@@ -412,6 +414,20 @@ def test_an_erased_subject_is_gone_and_the_chain_holds(backend: Backend) -> None
     assert [one.memory_id for one in backend.list_experiences("acme", moment(1))] == ["m-2"]
     assert backend.memory_version("acme") != version
     assert verify_chain(backend)[:5] == (2, 3, 1, 0, ())
+
+
+def test_a_request_with_a_nul_is_counted_erased_and_retired(backend: Backend) -> None:
+    """An agent may send any text; it must neither stop the counts nor outlive an erasure."""
+    finding = Finding(code="PROMPT_LEAK", surface=Surface.INPUT, detail="a\\u0000 \0")
+    sealed = {"request": {"evidence": {"note\0": "a\0b\\u0000"}}, "findings": [finding]}
+    with Store(backend) as store:
+        store.put(make_record(1, sealed=sealed))
+        store.put(make_record(2, sealed={"findings": [finding]}))
+        tallies = store.read_tallies(None, datetime(2027, 1, 1, tzinfo=UTC), JANUARY_END)
+        assert sum(one.number for one in tallies.findings) == 2
+        assert {one.code for one in tallies.findings} == {"PROMPT_LEAK"}
+        assert store.erase_identifier("acme", "user:ada", by="dpo", reason="request 12") == 2
+        assert store.retire_records("acme", moment(9), by="ops", reason="old") == 2
 
 
 def test_erasing_who_taught_nothing_leaves_the_memory_alone(backend: Backend) -> None:
@@ -510,7 +526,7 @@ def test_a_store_of_before_events_adopts_what_it_had_let_go(
         acme, zoo = checked.chains
         assert checked.breaks == ()
         assert (acme.begins, acme.records, acme.erased, acme.events) == (3, 2, 1, 2)
-        assert [one[:2] + one[3:] for one in acme.let_go] == [
+        assert [one[:2] + one[3:8] for one in acme.let_go] == [
             ("retire", 5, "demur", "let go before events were links of the chain", None, 2, True),
             ("erase", 6, "demur", "let go before events were links of the chain", 1, None, True),
         ]
@@ -548,7 +564,7 @@ def test_a_doctor_learns_what_the_store_is(backend: Backend) -> None:
     info = backend.info()
 
     assert info["kind"] in {"sqlite", "postgresql"}
-    assert info["schema_version"] == 3
+    assert info["schema_version"] == 6
     assert info["durability"] == "full"
     assert info["place"]
 
@@ -744,7 +760,7 @@ def test_labels_are_found_by_kind_value_tenant_and_time(backend: Backend) -> Non
         ]
     ]
     for label in made:
-        backend.add_label(label)
+        backend.add_labels([label])
 
     wrong = ("false_refusal", "missed_harm")
     assert list(backend.find_labels("acme", "review", wrong, "")) == [made[1]]
@@ -755,8 +771,8 @@ def test_labels_are_found_by_kind_value_tenant_and_time(backend: Backend) -> Non
 
 def test_many_labels_are_read_in_pages(backend: Backend) -> None:
     for number in range(1, 1012):
-        backend.add_label(
-            Label(decision_id(1), "acme", moment(1), "review", "good", str(number), "")
+        backend.add_labels(
+            [Label(decision_id(1), "acme", moment(1), "review", "good", str(number), "")]
         )
 
     read = list(backend.find_labels(None, "review", ("good",), ""))
@@ -767,8 +783,8 @@ def test_records_are_paged_from_the_newest_and_narrowed_to_what_nobody_reviewed(
     backend: Backend,
 ) -> None:
     stored(backend, *rows(5))
-    backend.add_label(Label(decision_id(4), "acme", moment(9), "review", "good", "", "ada"))
-    backend.add_label(Label(decision_id(3), "acme", moment(9), "outcome", "failure", "", "ada"))
+    backend.add_labels([Label(decision_id(4), "acme", moment(9), "review", "good", "", "ada")])
+    backend.add_labels([Label(decision_id(3), "acme", moment(9), "outcome", "failure", "", "ada")])
 
     assert found(backend, newest_first=True, before=decision_id(4)) == [3, 2, 1]
     assert found(backend, newest_first=True, tenant="acme", before=decision_id(2)) == [1]
@@ -790,3 +806,36 @@ def test_records_are_found_by_output_class_and_request(backend: Backend) -> None
     assert found(backend, outcome="could_not_judge") == []
     assert found(backend, refusal_class="HARD_BLOCK") == [2]
     assert found(backend, request_id="a", tenant="acme") == [1]
+
+
+def test_a_withdrawn_review_is_none_and_is_counted_as_such(opener: Opener) -> None:
+    def review(number: int, value: str, minute: int, kind: str = "review") -> Label:
+        return Label(decision_id(number), "acme", moment(minute), kind, value, "", "ada")
+
+    with closing(opener()) as backend:
+        store = Store(backend)
+        store.put_many([make_record(number) for number in range(1, 6)], ())
+        for one in (
+            review(1, "good", 10),
+            review(2, "false_refusal", 10),
+            review(2, "withdrawn", 11),
+            review(3, "good", 10),
+            review(3, "withdrawn", 11),
+            review(3, "missed_harm", 11),
+            review(4, "failure", 12, "outcome"),
+        ):
+            store.add_label(one)
+        waiting = [
+            record.decision_id for record in store.find_records(RecordFilter(unreviewed=True))
+        ]
+        [record, *_] = store.find_records(RecordFilter())
+
+        assert waiting == [decision_id(number) for number in (2, 4, 5)]
+        assert {name: one.value for name, one in store.find_reviews(tenant="acme").items()} == {
+            decision_id(1): "good",
+            decision_id(3): "missed_harm",
+        }
+        assert store.find_reviews(tenant="zoo") == {}
+        for tenant, count in (("acme", 3), (None, 3), ("zoo", 0)):
+            left = store.count_unreviewed(tenant, datetime(2026, 1, 1, tzinfo=UTC))
+            assert left.get(record.verdict, 0) == count

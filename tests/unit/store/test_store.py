@@ -462,7 +462,7 @@ def test_counts_and_info_say_what_a_doctor_asks(store: Store, path: Path) -> Non
     }
     info = store.info()
     assert (info["kind"], info["place"]) == ("sqlite", str(path))
-    assert (info["schema_version"], info["durability"]) == (3, "normal")
+    assert (info["schema_version"], info["durability"]) == (6, "normal")
     assert info["deadline_s"] == 5.0
 
 
