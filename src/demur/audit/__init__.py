@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         write_line,
         write_pack,
     )
+    from demur.audit.period_report import PeriodReport, build_period_report
     from demur.audit.replay import ReplayResult, check_heads, replay_pack
     from demur.audit.report import DecisionReport, export_pack, render_ticket, report_decision
 
@@ -25,10 +26,12 @@ __all__ = [
     "DecisionReport",
     "Pack",
     "PackError",
+    "PeriodReport",
     "PolicyComparison",
     "ReplayResult",
     "Unreplayable",
     "append_anchor",
+    "build_period_report",
     "check_heads",
     "compare_policy",
     "export_pack",
@@ -48,6 +51,7 @@ _HOMES = {
     "demur.audit.anchors": "ChainAnchor append_anchor read_anchor write_anchor",
     "demur.audit.diff": "DecisionChange PolicyComparison Unreplayable compare_policy",
     "demur.audit.pack": "Pack PackError read_line read_lines read_pack write_line write_pack",
+    "demur.audit.period_report": "PeriodReport build_period_report",
     "demur.audit.replay": "ReplayResult check_heads replay_pack",
     "demur.audit.report": "DecisionReport export_pack render_ticket report_decision",
 }

@@ -32,6 +32,7 @@ _OUT_OF_REACH = {
     GrantRejection.OTHER_REQUESTER,
     GrantRejection.OUT_OF_SCOPE,
     GrantRejection.LIFTS_NOTHING,
+    GrantRejection.NEEDS_MORE_PEOPLE,
 }
 
 
@@ -153,6 +154,7 @@ _ALSO = (
     "missing",
     "obligations",
     "resolved_codes",
+    "approvals",
 )
 
 

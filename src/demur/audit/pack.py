@@ -19,10 +19,12 @@ from demur.grants.keys import KeyRing, SigningKey
 from demur.model.grant import Grant
 from demur.model.record import ChainLink, DecisionRecord
 from demur.store.events import (
+    APPROVAL_EVENTS,
+    ChainEvent,
     EventRow,
+    concerns_decisions,
     decode_events,
     encode_events,
-    erased_decisions,
     read_event,
 )
 from demur.store.rows import ChainHead, genesis_head, link_hash
@@ -247,7 +249,7 @@ This is one decision of demur, and everything that it was made of.
 
 
 _EVENT_WORDS = b"""
-  events.json    the events of the chain that concern the record, such as its erasure
+  events.json    the events of the chain that concern the record: its erasure, who approved it
 """
 _GRANT_WORDS = b"""
   grants.json    the grants as they were signed; a record holds only their digests
@@ -276,7 +278,8 @@ class Pack(NamedTuple):
     """The content of a pack. `signed_by` is the holder of the trusted key, if it was checked.
 
     `grants` are those of the decision with their signatures; only a signed pack holds them.
-    `events` are the links of the chain that say what was done to the record.
+    `events` are the links of the chain that say what was done to the record: its erasure, and the
+    course of its approval.
     """
 
     record: DecisionRecord
@@ -474,19 +477,32 @@ def _read_earlier(members: Mapping[str, bytes]) -> DecisionRecord | None:
         raise PackError(error.problem, where=EARLIER) from error
 
 
+def concerns_record(event: ChainEvent, seq: int, record: DecisionRecord) -> bool:
+    """Return whether an event at a place of the chain is part of what happened to a record.
+
+    What happened to the decisions that it continues is part of it too, such as their approval.
+    """
+    earlier = {record.continues, record.root_id} - {None, record.decision_id}
+    place = 0 if record.chain is None else record.chain.seq
+    is_own = seq > place and concerns_decisions(event, {record.decision_id})
+    is_approval = event.kind in APPROVAL_EVENTS
+    return is_own or (is_approval and concerns_decisions(event, earlier))
+
+
 def _read_events(members: Mapping[str, bytes], record: DecisionRecord) -> tuple[EventRow, ...]:
     if EVENTS not in members:
         return ()
     try:
         rows = decode_events(members[EVENTS])
-        named = [record.decision_id in erased_decisions(read_event(row)) for row in rows]
+        concern = [concerns_record(read_event(row), row.seq, record) for row in rows]
         exact = encode_events(rows) == members[EVENTS]
     except _UNREADABLE as error:
         raise PackError(f"not a list of events: {error}", where=EVENTS) from error
     if not rows or not exact:
         raise PackError("not written as packs are", where=EVENTS)
-    place = 0 if record.chain is None else record.chain.seq
-    if not all(named) or any(row.tenant != record.tenant or row.seq <= place for row in rows):
+    places = [row.seq for row in rows]
+    in_order = places == sorted(set(places))
+    if not all(concern) or not in_order or any(row.tenant != record.tenant for row in rows):
         raise PackError("not events that concern the record", where=EVENTS)
     return rows
 

@@ -54,6 +54,7 @@ from demur.model.record import DecisionRecord, Neighbour, Personal, Similarity
 from demur.model.request import own_signals, read_request
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
+from demur.store.events import APPROVAL_VOTE, ERASE, read_event
 from demur.store.rows import ChainHead
 from demur.version import ENGINE_VERSION
 
@@ -130,6 +131,9 @@ def _prepare(record: DecisionRecord, personal: Personal, recall: Recall | None) 
         redacted=RedactedRequest(personal.request, removed),
         attempt=RequestAttempt(record.root_id, record.attempt, record.attempts_left),
         now=now,
+        # INVARIANT: a replay asks no model: it decides by the recorded scores.
+        models=record.determinism.models or {},
+        excerpt=personal.excerpt,
         is_replay=True,
     )
 
@@ -247,7 +251,8 @@ def replay_pack(pack: Pack) -> ReplayResult:
         Unreplayable: A needed part is not in the pack.
     """
     record, engine = pack.record, build_engine(pack, usable_engine(pack.record))
-    for row in pack.events if record.sealed is None else ():
+    erasures = [row for row in pack.events if row.kind == ERASE]
+    for row in erasures if record.sealed is None else ():
         problem = f"what came in was erased on {row.created_at[:10]} by {row.by}: {row.reason}"
         raise Unreplayable(problem, where="sealed")
     try:
@@ -383,5 +388,9 @@ def _replay_notes(pack: Pack) -> Iterator[str]:
         yield f"signed with the key {pack.signature.key_id}; without `--keys` that is not checked"
     if pack.grants:
         yield f"the signatures of {len(pack.grants)} grants are in the pack"
+    for row in pack.events:
+        if row.kind == APPROVAL_VOTE:
+            vote = read_event(row).what.get("vote")
+            yield f"{row.by} said {vote} on {row.created_at[:10]}: {row.reason}"
     if pack.earlier is not None:
         yield "the decision that was resolved is taken as recorded: replay its own pack"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from demur.audit.pack import Pack, PackedExperience
+from demur.audit.pack import Pack, PackedExperience, concerns_record
 from demur.canonical import digest_of_bytes
 from demur.codes.loading import parse_bundle
 from demur.codes.markup import markdown_code, markdown_prose
@@ -25,7 +25,7 @@ from demur.policy.evaluation import FoundCode
 from demur.policy.loader import digest_policy, parse_policy
 from demur.policy.policy import Policy, Stage, describe_condition
 from demur.store.backend import StorageError
-from demur.store.events import EventRow, erased_decisions, read_event
+from demur.store.events import EventRow, read_event
 from demur.store.rows import Label
 from demur.store.store import Store
 
@@ -304,12 +304,14 @@ def export_pack(store: Store, record: DecisionRecord) -> Pack:
 
 
 def _own_events(store: Store, record: DecisionRecord) -> tuple[EventRow, ...]:
-    """Return the events that erased the record."""
-    if record.sealed is not None:
+    """Return the events that erased the record, and the course of its approval."""
+    ids = [one for one in (record.root_id, record.continues, record.decision_id) if one]
+    if record.sealed is not None and not store.find_approvals(ids):
         return ()
-    first = 1 if record.chain is None else record.chain.seq
-    rows = store.backend.read_events(record.tenant, first)
-    return tuple(row for row in rows if record.decision_id in erased_decisions(read_event(row)))
+    found = (record, *(store.get(one) for one in ids[:-1]))
+    places = [one.chain.seq for one in found if one is not None and one.chain is not None]
+    rows = store.backend.read_events(record.tenant, min(places, default=1))
+    return tuple(row for row in rows if concerns_record(read_event(row), row.seq, record))
 
 
 def _signed_grants(store: Store, record: DecisionRecord) -> tuple[Grant, ...]:

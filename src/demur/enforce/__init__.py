@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from demur.enforce.approval_wait import ApprovalAnswer
     from demur.enforce.context import Call, CallContext, Step, Steps, adrive, drive
     from demur.enforce.describe import DescribeCall, describe_call, extract_texts, to_json_value
     from demur.enforce.enforcer import Enforcer
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AnswerStream",
     "Approval",
+    "ApprovalAnswer",
     "AsyncSafeStream",
     "Call",
     "CallContext",
@@ -90,6 +92,7 @@ _HOMES = {
     "demur.gate.pipeline": "GuardPipeline GuardStep standard_pipeline",
     "demur.gate.config": "Config",
     "demur.gate.guard_settings": "GuardSettings ToolSettings",
+    "demur.enforce.approval_wait": "ApprovalAnswer",
     "demur.enforce.context": "Call CallContext Step Steps adrive drive",
     "demur.enforce.describe": "DescribeCall describe_call extract_texts to_json_value",
     "demur.enforce.enforcer": "Enforcer",

@@ -9,10 +9,11 @@ from inspect import isawaitable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from demur.codes.vocabulary import Surface
+from demur.gate.excerpt import Utterance
 from demur.gate.gate import Gate
 from demur.gate.monitor import Monitor
 from demur.gate.pipeline import GuardPipeline
-from demur.model.finding import Finding
+from demur.gate.scoring import PipelineResult
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 
@@ -84,20 +85,20 @@ class Call(NamedTuple):
 
 
 class RunGuards(NamedTuple):
-    """The step that returns the findings of the guards of a surface."""
+    """The step that returns what the guards and scorers of a surface find."""
 
     pipeline: GuardPipeline
     surface: Surface | str
     event: Any
     monitor: Monitor | None
 
-    def run(self) -> list[Finding]:
+    def run(self) -> PipelineResult:
         """Run the guards."""
-        return self.pipeline.run(self.surface, self.event, monitor=self.monitor)
+        return self.pipeline.inspect(self.surface, self.event, monitor=self.monitor)
 
-    async def arun(self) -> list[Finding]:
+    async def arun(self) -> PipelineResult:
         """Run the guards without blocking the event loop."""
-        return await self.pipeline.arun(self.surface, self.event, monitor=self.monitor)
+        return await self.pipeline.ainspect(self.surface, self.event, monitor=self.monitor)
 
 
 class RunGate(NamedTuple):
@@ -105,12 +106,13 @@ class RunGate(NamedTuple):
 
     gate: Gate
     request: Mapping[str, Any]
-    findings: Iterable[Finding]
+    found: PipelineResult
     grants: Iterable[Grant]
     accepted: Iterable[str]
     tenant: str | None
     signals: Mapping[str, Any] | None = None
     subjects: Collection[str] | None = None
+    said: Utterance | None = None
 
     def run(self) -> DecisionRecord:
         """Decide."""
@@ -122,12 +124,15 @@ class RunGate(NamedTuple):
 
     def _decide_arguments(self) -> dict[str, Any]:
         return {
-            "findings": self.findings,
+            "findings": self.found.findings,
+            "guard_signals": self.found.signals,
+            "guard_models": self.found.models,
             "grants": self.grants,
             "accepted": self.accepted,
             "tenant": self.tenant,
             "signals": self.signals,
             "subjects": self.subjects,
+            "said": self.said,
         }
 
 

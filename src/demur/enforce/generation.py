@@ -23,8 +23,9 @@ from typing import Any, Protocol, Self, TypedDict, Unpack, cast
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
+from demur.enforce.changes import OnFinding
 from demur.enforce.context import ANONYMOUS, GENERATE_ACTION, Call, CallContext, Step
-from demur.enforce.enforcer import Enforcer
+from demur.enforce.enforcer import EnforceMode, Enforcer
 from demur.enforce.result import FAILURE_TEXT, CheckResult, GuardedAnswer, append_resources
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
@@ -62,6 +63,7 @@ class GenerateOptions(TypedDict, total=False):
     policy decides on the findings: before the model is called and, if a guard finds something in
     the answer, again after it. `request` holds the parts of the request; its action is `generate`
     by default. `key` and `cost` are for rate limits; `locale` chooses crisis help lines.
+    `on_finding` and `mode` are those of `Enforcer`: the model gets the changed prompt.
     """
 
     gate: Gate | None
@@ -72,6 +74,8 @@ class GenerateOptions(TypedDict, total=False):
     request: Mapping[str, Any] | None
     tenant: str | None
     locale: str | None
+    on_finding: OnFinding | None
+    mode: EnforceMode | None
 
 
 def safe_generate(prompt: str, model: Model, **options: Unpack[GenerateOptions]) -> GuardedAnswer:
@@ -162,11 +166,14 @@ class _GuardedCall:
             monitor=options.get("monitor"),
             tenant=tenant,
             locale=options.get("locale"),
+            on_finding=options.get("on_finding"),
+            mode=options.get("mode"),
         )
         if gate is not None and (request or tenant is not None):
             gate.check_request(self._request, tenant=tenant)
         self._answer: GuardedAnswer | None = None
         self._source: Any = None
+        self._rest: str | None = None
         self._steps = self._run()
 
     @property
@@ -189,10 +196,28 @@ class _GuardedCall:
             self._answer = GuardedAnswer.from_result(checked, checked.user_text)
             yield self._answer.text
             return
-        if isinstance(request.get("request_id"), str):
-            request = {**request, "request_id": f"{request['request_id']}/output"}
-        options: dict[str, Any] = {"prompt": prompt, "request": request, "earlier": checked}
+        self._prompt = prompt = checked.apply_changes(prompt)
+        for attempt in ("output", "output-again"):
+            if isinstance(self._request.get("request_id"), str):
+                request = {**request, "request_id": f"{self._request['request_id']}/{attempt}"}
+            result = yield from self._answer_once(checked, request)
+            if result is None or not result.may_reask or attempt != "output":
+                break
+            self._prompt = f"{prompt}\n\n{result.reask_message}"
+        if self._rest is not None:
+            yield self._rest
+
+    def _answer_once(
+        self, checked: CheckResult, request: Mapping[str, Any]
+    ) -> Generator[Step | str, Any, CheckResult | None]:
+        """Call the model and check its answer; `_rest` is what is left to show.
+
+        Return the result, or None if the model failed.
+        """
+        enforcer, context = self._enforcer, self._context
+        options: dict[str, Any] = {"prompt": self._prompt, "request": request, "earlier": checked}
         stream, shown = None, False
+        self._source = None
         try:
             whole = yield Call(self._call_model, async_function=self._acall_model)
             if not isinstance(whole, str):
@@ -208,17 +233,18 @@ class _GuardedCall:
             raise
         except Exception as error:  # noqa: BLE001 - a model that fails is reported, not raised
             self._answer = _failed_answer(checked, type(error).__name__)
-            yield "\n\n" * shown + self._answer.text
-            return
+            self._rest = "\n\n" * shown + self._answer.text
+            return None
         if stream is None:
             result = yield from enforcer.answer_steps(whole, context, **options)
         else:
             result, whole = (yield from stream.finish_steps()), stream.text
-        text = append_resources(whole, result.resources) if result.allowed else result.user_text
+        changed = result.apply_changes(whole)
+        text = append_resources(changed, result.resources) if result.allowed else result.user_text
         self._answer = GuardedAnswer.from_result(result, text)
         rest = stream.remaining_text if stream is not None and shown else text
-        if rest or not shown:
-            yield rest
+        self._rest = rest if rest or not shown else None
+        return result
 
     def _call_model(self) -> str | Generator[str, None, None]:
         answer = self._function(self._prompt)

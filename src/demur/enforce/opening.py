@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
+from demur.enforce.changes import CHANGEABLE
 from demur.enforce.enforcer import AGENT_SURFACES, Enforcer
 from demur.errors import InputError, InputTypeError
 from demur.gate.config import (
@@ -31,6 +33,8 @@ from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.paths import HOME, path_spellings
 from demur.policy.loader import AGENT_POLICY
 from demur.policy.policy import Policy
+from demur.scan.cache import cache_folder
+from demur.scorers.contract import Scorer
 from demur.store.store import Store
 
 # The default of `store`, because None means that there is none.
@@ -53,6 +57,12 @@ def own_paths() -> tuple[str, ...]:
     return _stated_and_real(paths)
 
 
+def _cache_paths() -> tuple[str, ...]:
+    """Return the folder of compiled rules, which are trusted like code."""
+    folder = cache_folder()
+    return () if folder is None else _stated_and_real([folder])
+
+
 def list_own_files(config: Config, path: Path | str | None = None) -> tuple[str, ...]:
     """Return the files that the settings name, also those that demur writes, and their own."""
     named = (config.policy, config.keys, *config.registries, *config.guards.files, path)
@@ -70,14 +80,26 @@ def _stated_and_real(paths: Iterable[Path]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(str, forms)))
 
 
+def _home_forms(paths: Iterable[str]) -> Iterator[str]:
+    """Yield paths below the home folder as commands name them: `~/…`."""
+    with suppress(RuntimeError):
+        home = f"{Path.home()}{os.sep}"
+        yield from (f"~/{path[len(home) :]}" for path in paths if path.startswith(home))
+
+
 def resolve_links(path: str, folder: str = "") -> str | None:
-    """Return where the links of a path lead, or None if it has none; `folder` is its start."""
+    """Return where the links of a path lead, or None if it has none.
+
+    `folder` is the start of a relative path; without one, demur does not guess where it starts.
+    """
     home = str(Path.home())
     for form in path_spellings(path):
         whole = home + form[len(HOME) :] if form.startswith(HOME) else form
         try:
             # The system follows a link before a `..` behind it, so that `..` stays until then.
             joined = Path(folder, whole)
+            if not joined.is_absolute():
+                continue
             stated, real = os.path.normpath(joined), os.path.realpath(joined)
         except (OSError, ValueError, RuntimeError):
             continue
@@ -95,6 +117,8 @@ def build_enforcer(
     steps: Iterable[GuardStep] = (),
     protected: Iterable[str] = (),
     limiter: Limiter | None = None,
+    scorers: Iterable[Scorer] | None = None,
+    carried: Collection[Surface] = (),
     **settings: Any,
 ) -> Enforcer:
     """Return an enforcer with the guards that `[guards]` of the settings file describes.
@@ -102,6 +126,8 @@ def build_enforcer(
     It has the guards of `surfaces`. `changes` change the settings of built-in guards, `steps` are
     further guards; `settings` are those of `Enforcer`. No tool may change `protected` files, nor
     those that demur runs from, without approval. `limiter` counts rates if the settings name none.
+    `scorers` take the place of the models that the settings name. The caller applies the changes
+    of results on the surfaces in `carried`; on others nothing is changed.
 
     Raises:
         InputError: A setting cannot be used.
@@ -120,9 +146,11 @@ def build_enforcer(
             resolve=own.get("resolve_path") is not None,
             steps=steps,
             limiter=limiter,
+            scorers=scorers,
         )
-    commands = {**chosen.commands, **(own.pop("commands", None) or {})}
-    return Enforcer(gate, commands=commands, **own)
+    own["tools"] = {**chosen.tools, **(own.get("tools") or {})}
+    own.setdefault("on_finding", chosen.on_finding)
+    return Enforcer.coerce(Enforcer(gate, **own), carried=carried)
 
 
 def build_agent_pipeline(
@@ -135,13 +163,14 @@ def build_agent_pipeline(
     resolve: bool = False,
     **more: Any,
 ) -> GuardPipeline:
-    """Return the pipeline of an enforcer, which protects the files that demur runs from.
+    """Return the pipeline of an enforcer, which protects the files that demur runs from and caches.
 
     `resolve` says that the enforcer looks up where links lead; `more` is for `build_pipeline`.
     """
     known = dict(changes or {})
+    own = (*own_paths(), *_cache_paths(), *protected)
     known[Surface.CODE_EXECUTION] = _add_paths(
-        known.get(Surface.CODE_EXECUTION), protected=(*own_paths(), *protected), resolve=resolve
+        known.get(Surface.CODE_EXECUTION), protected=own, resolve=resolve
     )
     return build_pipeline(guards, *surfaces, registry=registry, changes=known, **more)
 
@@ -159,7 +188,8 @@ def _add_paths(
                 name: tuple(dict.fromkeys((*paths, *map(os.path.realpath, paths))))
                 for name, paths in folders.items()
             }
-        whole = (*changed.protected, *protected)
+        named = (*changed.protected, *protected)
+        whole = (*named, *_home_forms(named))
         return msgspec.structs.replace(changed, protected=whole, **folders)
 
     return add_paths
@@ -198,7 +228,7 @@ def open_enforcer(
     gate = open_gate(chosen, policy=policy, store=own_store)
     try:
         files = list_own_files(chosen, config if isinstance(config, Path | str) else None)
-        return build_enforcer(gate, chosen.guards, protected=files, **settings)
+        return build_enforcer(gate, chosen.guards, protected=files, carried=CHANGEABLE, **settings)
     except BaseException:
         gate.close()
         raise

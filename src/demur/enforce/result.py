@@ -5,7 +5,7 @@ each reader: a line for logs, a message for a model, a text for a person, an env
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -23,18 +23,27 @@ from demur.codes.vocabulary import (
     strictest_verdict,
 )
 from demur.emit.envelope import to_envelope
+from demur.enforce.changes import TextChanges
 from demur.enforce.context import Call, Steps, adrive, drive
 from demur.errors import DemurError, InputError, InputTypeError
-from demur.guards.input import find_help_resources
+from demur.gate.scoring import NO_MODELS, NO_SIGNALS, ScoreSignals
+from demur.guards.tool_result import QUOTE_EVIDENCE
 from demur.model.decision import Decision, Outcome
 from demur.model.finding import Action, Finding
 from demur.model.grant import Grant
+from demur.model.help_lines import UNKNOWN_LOCALE, find_help_resources
 from demur.model.next_steps import NextStep, next_step
-from demur.model.record import DecisionRecord
+from demur.model.record import DecisionRecord, ModelRef
 from demur.model.refusal import Refusal, list_named
-from demur.policy.evaluation import FoundCode, is_mere_warning, merge_missing, verdict_floor
+from demur.policy.evaluation import (
+    FoundCode,
+    change_constraints,
+    finding_blocks,
+    merge_missing,
+    verdict_floor,
+)
 from demur.respond.case import make_case
-from demur.respond.graceful import render
+from demur.respond.graceful import compose, render
 from demur.respond.slots import choose_help_lines, format_help_line
 from demur.respond.template_file import builtin_templates
 from demur.respond.words import compose_words
@@ -57,6 +66,7 @@ def refusal_text(
     else was refused.
     """
     lines = tuple(resources)
+    templates = builtin_templates().for_locale(locale or _LANGUAGE)
     if not lines:
         case = make_case(refusal)
         if record is not None and (record.missing or record.constraints):
@@ -64,12 +74,13 @@ def refusal_text(
             case = case._replace(
                 missing=record.missing, constraints=record.constraints, names_trusted=True
             )
-        templates = builtin_templates().for_locale(locale or _LANGUAGE)
-        return compose_words(case, templates, slots={}).text
-    if not any("emergency" in line for line in lines):
+        return compose_words(case, templates, slots={}, locale=locale).text
+    if not any("emergency" in line or line in templates.resources for line in lines):
         lines = (*lines, format_help_line(asdict(find_help_resources(None)[0])))
     crisis = Refusal.from_code(ReasonCode.CRISIS_ESCALATION)
-    return render(crisis, locale=locale or _LANGUAGE, resources=lines)
+    return render(
+        crisis, locale=locale or _LANGUAGE, resources=lines, variation=refusal.decision_id
+    )
 
 
 def help_lines(
@@ -77,14 +88,24 @@ def help_lines(
 ) -> tuple[str, ...]:
     """Return the help lines that the answer must carry; empty unless a person is in danger.
 
-    They are those that a guard named, or else those of the locale.
+    They are those that a guard named for a locale, or else those of `locale`. Lines of the built-in
+    directory are in the language of `locale`, if templates are.
     """
     crisis = [found for found in findings if found.code == ReasonCode.CRISIS_ESCALATION]
     if not crisis and Obligation.CRISIS_RESOURCES not in set(obligations):
         return ()
-    listed = (found.evidence.get("resources") for found in crisis)
+    known = (
+        found for found in crisis if not locale or found.evidence.get("locale") != UNKNOWN_LOCALE
+    )
+    listed = (found.evidence.get("resources") for found in known)
     named = (item for items in listed if isinstance(items, list | tuple) for item in items)
-    return choose_help_lines(named, map(asdict, find_help_resources(locale)))
+    usual = [asdict(line) for line in find_help_resources(locale)]
+    lines = choose_help_lines(named, usual)
+    if builtin_templates().for_locale(locale or _LANGUAGE).locale == _LANGUAGE:
+        return lines
+    if set(lines) <= set(map(format_help_line, usual)):
+        return compose(Refusal.from_code(ReasonCode.CRISIS_ESCALATION), locale=locale).resources
+    return lines
 
 
 def append_resources(text: str, resources: Iterable[str]) -> str:
@@ -93,6 +114,9 @@ def append_resources(text: str, resources: Iterable[str]) -> str:
     return "\n".join([text, "", *lines]) if lines else text
 
 
+# A model cannot take the quotation itself: the application passes it on.
+_OFFER = "The rest of it can be read as quoted data: ask the user to have it passed on that way."
+_ANSWER_AGAIN = "Your answer was not shown. Answer the same request again, without that."
 # Members of evidence that quote the text; only the record keeps them.
 _QUOTES = frozenset({"excerpt"})
 # Members of evidence that the decision alone fills.
@@ -105,7 +129,11 @@ class CheckResult(NamedTuple):
     It is true if it allows; otherwise `refusal` is set. `constraints` bind an allowed action.
     `obligations` must be met either way: a person reviews it, the `resources` are shown.
     `locale` chooses the language of the text for a person. `unjudged` says that one of the
-    decision's codes stands for a check that could not be made.
+    decision's codes stands for a check that could not be made. `signals` are the scores of the
+    models that scored it, and `models` those models. `quoted` is a withheld result or passage as
+    quoted data, without the planted orders, where that could be made. `changes` are those that an
+    allowed text needs before it goes on; `may_reask` says that the model may answer once more.
+    `answer` is what people said, if the check waited for them.
     """
 
     surface: Surface
@@ -118,6 +146,12 @@ class CheckResult(NamedTuple):
     resources: tuple[str, ...] = ()
     locale: str | None = None
     unjudged: bool = False
+    signals: ScoreSignals = NO_SIGNALS
+    models: Mapping[str, ModelRef] = NO_MODELS
+    quoted: str | None = None
+    changes: TextChanges | None = None
+    may_reask: bool = False
+    answer: str = ""
 
     def __bool__(self) -> bool:
         return self.allowed
@@ -134,9 +168,24 @@ class CheckResult(NamedTuple):
 
     @property
     def model_message(self) -> str:
-        """The message for a model: the refusal line, and the next step below it."""
+        """The message for a model: the refusal line, and the next step below it.
+
+        If the settings say so, the quotation of a withheld result takes the place of the step.
+        """
         step = self.next_step
-        return "" if step is None else f"{self.line}\n{step.sentence}"
+        if step is None:
+            return ""
+        if self.answer:
+            return f"{self.line}\n{self.answer}"
+        if self.quoted is None:
+            return f"{self.line}\n{step.sentence}"
+        passed_on = any(one.evidence.get(QUOTE_EVIDENCE) for one in self.findings)
+        return f"{self.line}\n{self.quoted if passed_on else f'{step.sentence} {_OFFER}'}"
+
+    @property
+    def reask_message(self) -> str:
+        """The message for a model that may answer once more; empty if it may not."""
+        return f"{self.line}\n{_ANSWER_AGAIN}" if self.may_reask else ""
 
     @property
     def user_text(self) -> str:
@@ -190,6 +239,10 @@ class CheckResult(NamedTuple):
             return False
         return refusal.refusal_class is RefusalClass.WORKFLOW_BLOCK
 
+    def apply_changes(self, value: Any) -> Any:
+        """Return a checked text or JSON value as it may go on; the same object if unchanged."""
+        return value if self.changes is None else self.changes.apply(value)
+
     def raise_if_refused(self) -> Self:
         """Return the result if it allows.
 
@@ -230,18 +283,21 @@ def build_result(
     registry: Registry,
     locale: str | None = None,
     native_refusal: Refusal | None = None,
+    taken_out: Collection[Finding] = (),
 ) -> CheckResult:
     """Return the result of findings and the gate's decision; without a record, of findings alone.
 
     `native_refusal` is the model's or provider's own refusal, if there is one: if its code
-    leads, it is passed on with the advice of the decision.
+    leads, it is passed on with the advice of the decision. `taken_out` are findings whose text was.
     """
     found = tuple(findings)
     owed = {name for one in found for name in registry[one.code].obligations}
     constraints: tuple[str, ...] = ()
     # INVARIANT: a result allows what the gate allows; without a gate, what no finding blocks.
     if record is None:
-        allowed = not any(finding_blocks(one.code, one.action, registry) for one in found)
+        left = (one for one in found if one not in taken_out)
+        allowed = not any(finding_blocks(one.code, one.action, registry) for one in left)
+        constraints = merge_constraints(taken_out) if allowed else ()
     else:
         allowed = record.may_execute
         owed |= set(record.obligations)
@@ -258,10 +314,9 @@ def build_result(
     return CheckResult(surface, allowed, *details)
 
 
-def finding_blocks(code: str, action: Action, registry: Registry) -> bool:
-    """Return whether a finding of that code and action blocks without a gate."""
-    entry = registry[code]
-    return entry.refusal_class is not None and not is_mere_warning(entry, action)
+def merge_constraints(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the constraints of findings whose text was taken out, each once."""
+    return tuple(dict.fromkeys(name for one in findings for name in change_constraints(one)))
 
 
 def decide_by_findings(findings: Iterable[Finding], registry: Registry) -> Decision:
@@ -400,8 +455,9 @@ class GuardedAnswer(NamedTuple):
 
 
 # How a call that needs a person's approval asks for it: `message` tells the model, `interrupt`
-# uses the framework's own pause. An approval alone lifts nothing: only a signed grant does.
-Approval = Literal["message", "interrupt"]
+# uses the framework's own pause, `wait` waits until people decided in the queue of the store. An
+# approval alone lifts nothing: only a signed grant does.
+Approval = Literal["message", "interrupt", "wait"]
 _Grants = Iterable[Grant] | None
 # Returns the grants for an approved call, given its check result and the framework's context.
 # It may be async where the framework awaits.
@@ -415,7 +471,7 @@ def check_approval(approval: Approval) -> Approval:
         InputError: There is no such mode.
     """
     if approval not in get_args(Approval):
-        help_text = "`message` or `interrupt`"
+        help_text = "`message`, `interrupt` or `wait`"
         raise InputError(f"unknown mode `{approval}`", where="approval", help=help_text)
     return approval
 

@@ -3,21 +3,24 @@
 `stream_config_for` says whether the answer can be released piece by piece or must be held back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
+from demur.enforce.changes import FindingAction, read_text_changes
 from demur.enforce.context import Steps, adrive, drive
 from demur.enforce.describe import begins_json
-from demur.enforce.result import CheckResult, append_resources, finding_blocks
+from demur.enforce.result import CheckResult, append_resources
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardPipeline, GuardStep
+from demur.gate.scoring import ScoreWindows, find_read_scorers
 from demur.guards.builtin import find_builtin, read_config
 from demur.guards.output_stream import OnBlock, OutputStreamFilter, StreamConfig
 from demur.guards.text_rules import builtin_rules
 from demur.model.finding import Action, Finding
+from demur.policy.evaluation import finding_blocks
 from demur.policy.policy import Mode
 
 # Checks the whole answer; the second argument is why its stream was ended early.
@@ -33,8 +36,21 @@ class AnswerStream:
     """
 
     def __init__(
-        self, config: StreamConfig | None, limit: float, prompt: str | None, check: AnswerCheck
+        self,
+        config: StreamConfig | None,
+        limit: float,
+        prompt: str | None,
+        check: AnswerCheck,
+        windows: ScoreWindows | None = None,
+        *,
+        allows_all: bool = False,
     ) -> None:
+        self._windows = windows
+        self._allows_all = allows_all
+        # With changes, the text that the filter lets through is not the model's.
+        self._is_changed = config is not None and bool(config.changes)
+        self._cleared: list[str] = []
+        self._fed = 0
         self._filter = None if config is None else OutputStreamFilter(config, prompt)
         self._left = limit
         self._check = check
@@ -63,16 +79,34 @@ class AnswerStream:
         self._left -= len(piece)
         # The output guard accepts no longer answer, so `finish` refuses it.
         self.is_stopped = self._left < 0
+        if self._allows_all and not self.is_stopped:
+            self._shown += len(piece)
+            return piece
         if self.is_stopped or self._filter is None or self._is_escaped_json(piece):
             return ""
         try:
-            out = "".join(self._filter.feed(piece))
+            cleared = "".join(self._filter.feed(piece))
+            self._fed += 1
+            if self._is_changed:
+                self._cleared.append(cleared)
+            out = self._score_windows(cleared)
         except Exception as error:  # noqa: BLE001 - on any error, no more text is released
             self._error, self.is_stopped = error, True
             return ""
-        self.is_stopped = self._filter.is_stopped
+        self.is_stopped = self._filter.is_stopped or self._stopped_by_score is not None
         self._shown += len(out)
         return out
+
+    @property
+    def _stopped_by_score(self) -> Finding | None:
+        return None if self._windows is None else self._windows.blocked
+
+    def _score_windows(self, cleared: str) -> str:
+        """Return the text that models have scored by now; without models, all of it."""
+        if self._windows is None:
+            return cleared
+        self._windows.add(cleared)
+        return self._windows.release()
 
     def finish(self) -> CheckResult:
         """Return the result on the whole answer, which ends here."""
@@ -86,14 +120,30 @@ class AnswerStream:
         """Yield the steps to the result on the whole answer."""
         if self._result is None:
             blocked = None if self._filter is None else self._filter.result.blocked
+            blocked = blocked or self._stopped_by_score
+            if self._windows is not None:
+                # The check of the whole answer must not wait for parts of it.
+                self._windows.cancel()
             result = yield from self._check(self.text, self._error or blocked)
             # INVARIANT: an allowed answer is shown completely.
             if result.allowed:
-                self._remaining = append_resources(self.text[self._shown :], result.resources)
+                whole = self._final_text(result)
+                self._remaining = append_resources(whole[self._shown :], result.resources)
             else:
                 self._remaining = "\n\n" * bool(self._shown) + result.user_text
             self._result, self.is_stopped = result, True
         return self._result
+
+    def _final_text(self, result: CheckResult) -> str:
+        """Return the whole text of an allowed answer as it is shown."""
+        whole = str(result.apply_changes(self.text))
+        if not self._is_changed or self._filter is None or not self._shown:
+            return whole
+        cleared = "".join(self._cleared)
+        if self._is_escaped and whole.startswith(cleared[: self._shown]):
+            return whole
+        rest = "".join(self._pieces[self._fed :]) if self._is_escaped else ""
+        return cleared + "".join((*self._filter.feed(rest), *self._filter.finish()))
 
     @property
     def remaining_text(self) -> str:
@@ -114,13 +164,24 @@ class AnswerStream:
 
 
 def stream_config_for(
-    pipeline: GuardPipeline, gate: Gate | None, registry: Registry
+    pipeline: GuardPipeline,
+    gate: Gate | None,
+    registry: Registry,
+    actions: Mapping[str, FindingAction] | None = None,
 ) -> StreamConfig | None:
-    """Return how to guard an answer while it is written, or None if it must be held."""
+    """Return how to guard an answer while it is written, or None if it must be held.
+
+    `actions` are those for findings in answers. A model that may answer again has said nothing
+    before, so its answer is held.
+    """
+    chosen = actions or {}
+    if FindingAction.REASK in chosen.values():
+        return None
     if gate is not None:
         reads_findings = any(rule.reads_findings for rule in gate.policy.rules)
+        reads_scores = Surface.OUTPUT in find_read_scorers(gate.policy, pipeline.scorers)
         # Such a gate may refuse other answers than findings alone would.
-        if gate.mode is not Mode.ENFORCE or gate.policy.shadows or reads_findings:
+        if gate.mode is not Mode.ENFORCE or gate.policy.shadows or reads_findings or reads_scores:
             return None
     steps = _output_steps(pipeline)
     if len(steps) != 1 or not _is_builtin(step := steps[0]):
@@ -132,7 +193,7 @@ def stream_config_for(
     warnings = [rule for rule in rules.rules if rule.action is Action.WARN]
     if any(finding_blocks(rule.code, rule.action, registry) for rule in warnings):
         return None
-    return StreamConfig(output=config, on_block=OnBlock.END)
+    return StreamConfig(output=config, on_block=OnBlock.END, changes=read_text_changes(chosen))
 
 
 def max_answer_length(pipeline: GuardPipeline, gate: Gate | None) -> float:

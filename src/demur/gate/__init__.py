@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from demur.gate.approval_queue import (
+        ApprovalError,
+        ApprovalLimits,
+        ApprovalQueue,
+        ApprovalResult,
+    )
+    from demur.gate.approvals import ApprovalSettings
     from demur.gate.config import (
         Config,
         close_gates,
@@ -14,6 +21,7 @@ if TYPE_CHECKING:
         open_configured_store,
         open_gate,
     )
+    from demur.gate.excerpt import Utterance
     from demur.gate.gate import Gate, Sink
     from demur.gate.monitor import (
         Activation,
@@ -32,10 +40,16 @@ if TYPE_CHECKING:
         open_limiter,
     )
     from demur.gate.redaction import PROFILES, RedactionProfile
+    from demur.gate.scoring import PipelineResult
 
 __all__ = [
     "PROFILES",
     "Activation",
+    "ApprovalError",
+    "ApprovalLimits",
+    "ApprovalQueue",
+    "ApprovalResult",
+    "ApprovalSettings",
     "Config",
     "Gate",
     "GuardPipeline",
@@ -47,10 +61,12 @@ __all__ = [
     "LimiterUnavailableError",
     "LocalLimiter",
     "Monitor",
+    "PipelineResult",
     "RateGuard",
     "RateRequest",
     "RedactionProfile",
     "Sink",
+    "Utterance",
     "close_gates",
     "decide",
     "find_config",
@@ -62,9 +78,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "demur.gate.approval_queue": "ApprovalError ApprovalLimits ApprovalQueue ApprovalResult",
+    "demur.gate.approvals": "ApprovalSettings",
     "demur.gate.config": (
         "Config close_gates decide find_config load_config open_configured_store open_gate"
     ),
+    "demur.gate.excerpt": "Utterance",
     "demur.gate.gate": "Gate Sink",
     "demur.gate.monitor": "Activation GuardReport GuardThresholds GuardrailMonitor Monitor",
     "demur.gate.pipeline": "GuardPipeline GuardStep standard_pipeline",
@@ -72,5 +91,6 @@ _HOMES = {
         "Limiter LimiterUnavailableError LocalLimiter RateGuard RateRequest open_limiter"
     ),
     "demur.gate.redaction": "PROFILES RedactionProfile",
+    "demur.gate.scoring": "PipelineResult",
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

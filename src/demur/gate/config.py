@@ -17,10 +17,17 @@ import msgspec
 
 from demur.codes.loading import check_pin, default_registry
 from demur.errors import InputError, error_reason
+from demur.gate.approvals import ApprovalSettings
+from demur.gate.excerpt import ExcerptMode
 from demur.gate.gate import DEFAULT_MAX_ATTEMPTS, Gate, Sink
 from demur.gate.guard_settings import GuardSettings, read_guard_settings, resolve_guard_paths
+from demur.gate.people import (
+    PeopleSettings,
+    load_issuers,
+    resolve_people_paths,
+)
 from demur.gate.redaction import find_profile
-from demur.grants.keys import KeyRing, TrustedKey
+from demur.grants.keys import load_trusted_keys
 from demur.grants.revocations import RevocationFile
 from demur.memory.recall import MemorySettings
 from demur.model.finding import Finding
@@ -50,7 +57,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `store` is a path or a URL (`sqlite:///...`, `postgresql://...`); empty means that
     decisions are not stored. `durability` is `full` (survives a power loss) or `normal`
     (survives a crash of the process). `registry` pins versions of registries, like `1.2`.
-    `guards` holds the settings of guards, `service` those of the HTTP service.
+    `guards` holds the settings of guards, `people` those of people who log in, `service` those of
+    the HTTP service. `approvals` says how long requests wait for a person.
     """
 
     policy: str = "policy.yaml"
@@ -60,6 +68,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     mode: Mode | None = None
     redaction: str = "default"
     redact_paths: tuple[str, ...] = ()
+    excerpts: ExcerptMode = "off"
     registry: str | None = None
     registries: tuple[str, ...] = ()
     keys: str | None = None
@@ -69,6 +78,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     spool: str | None = None
     memory: MemorySettings | None = MemorySettings()
     guards: GuardSettings = GuardSettings()
+    people: PeopleSettings = PeopleSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
     service: dict[str, Any] = {}
 
 
@@ -206,6 +217,7 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
         revocations=None if config.revocations is None else place(config.revocations),
         spool=None if config.spool is None else place(config.spool),
         guards=resolve_guard_paths(config.guards, folder),
+        people=resolve_people_paths(config.people, place),
         service={
             name: place(value) if name in _SERVICE_PATHS and isinstance(value, str) else value
             for name, value in config.service.items()
@@ -237,10 +249,13 @@ def open_gate(
         "registry": registry,
         "mode": config.mode,
         "redaction": find_profile(config.redaction, config.redact_paths),
+        "excerpts": config.excerpts,
         "memory": config.memory,
         "keys": load_trusted_keys(config.keys),
+        "issuers": load_issuers(config.people),
         "revoked": config.revoked,
         "revocations": RevocationFile(config.revocations) if config.revocations else None,
+        "approvals": config.approvals,
         "attempts": config.attempts,
         "sinks": sinks,
         "spool": open_configured_spool(config),
@@ -306,24 +321,6 @@ def open_configured_spool(config: Config) -> Spool | None:
     return Spool(Path(f"{config.store}.spool.jsonl"))
 
 
-def load_trusted_keys(path: str | None) -> KeyRing:
-    """Return the keys in a file: one that `demur grant keygen` wrote, or a list of them.
-
-    Raises:
-        InputError: It cannot be read, or holds no keys.
-    """
-    if path is None:
-        return KeyRing()
-    try:
-        keys = msgspec.json.decode(Path(path).read_bytes(), type=TrustedKey | list[TrustedKey])
-    except OSError as error:
-        raise InputError(f"cannot read the keys: {error_reason(error)}", where=path) from error
-    except (msgspec.DecodeError, ValueError) as error:
-        problem = f"neither a trusted key nor a list of them: {error}"
-        raise InputError(problem, where=path) from error
-    return KeyRing(keys if isinstance(keys, list) else [keys])
-
-
 _gates: dict[bytes, tuple[object, Gate]] = {}
 _lock = Lock()
 
@@ -365,7 +362,8 @@ def cached_gate(config: Config | Path | str | None = None) -> Gate:
         raise InputError("no settings found", help=help_text)
     settings = path if isinstance(path, Config) else _load_cached(str(path), _file_state(str(path)))
     key = msgspec.json.encode(settings, order="deterministic")
-    files = (settings.policy, settings.keys, *settings.registries)
+    people = (settings.people.key, settings.people.trusted)
+    files = (settings.policy, settings.keys, *settings.registries, *people)
     state = [_file_state(path) for path in files if path is not None]
     with _lock:
         known = _gates.get(key)

@@ -17,7 +17,7 @@ from demur.classification import make_decision, missing_grants
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind, Surface, Verdict
 from demur.grants.keys import KeyRing
-from demur.grants.resolution import resolve
+from demur.grants.resolution import PersonKeys, resolve
 from demur.memory.recall import MemorySettings, Recall, apply_memory
 from demur.model.decision import Decision
 from demur.model.finding import Finding
@@ -185,6 +185,7 @@ _KEPT_FIELDS = (
     "obligations",
     "fallback_codes",
     "unusable",
+    "approvals",
 )
 
 
@@ -209,6 +210,7 @@ class EngineInput(msgspec.Struct, frozen=True):
     used_up: frozenset[str] | None = None
     # The recorded checks of the grants, by grant id: for replays without keys.
     recorded_rejections: Mapping[str, str | None] | None = None
+    person_keys: PersonKeys = PersonKeys()
 
 
 class EngineResult(msgspec.Struct, frozen=True):
@@ -243,7 +245,7 @@ class DecisionEngine:
         self.version = version
         self._is_first = version == FIRST_ENGINE
         self._compiled = CompiledPolicy(policy, registry=registry, as_first_engine=self._is_first)
-        self._keys = keys or KeyRing()
+        self._keys = KeyRing() if keys is None else keys
         self._revoked = frozenset(revoked)
         # A policy makes few different decisions, so caching them saves building the words again.
         self._build_decision_cached = lru_cache(_MAX_CACHED)(self._build_decision)
@@ -296,6 +298,7 @@ class DecisionEngine:
             obligations=evaluation.obligations,
             fallback_codes=() if self._is_first else evaluation.fallback_codes,
             unusable={fact.field: str(fact) for fact in evaluation.invalid if fact.why},
+            approvals=1 if verdict is Verdict.ALLOW else evaluation.approvals,
             registry=self.registry,
         )
         return decision, self._explain(evaluation, decision, recall)
@@ -322,6 +325,7 @@ class DecisionEngine:
             engine_input.grants,
             engine_input.accepted,
             keys=self._keys,
+            person_keys=engine_input.person_keys,
             now=engine_input.now,
             revoked=None if revoked is None else self._revoked | revoked,
             subjects=engine_input.subjects,

@@ -6,11 +6,12 @@ error, or a store that cannot be reached, becomes an ABSTAIN with a runtime code
 """
 
 import asyncio
+import copy
 import logging
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_args
 
 import msgspec
 
@@ -19,6 +20,7 @@ from demur.codes.loading import bundle_registry, default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, InputTypeError
+from demur.gate.approvals import ApprovalSettings
 from demur.gate.clock import Clock, Entropy, IdSource, system_clock, system_entropy
 from demur.gate.engine import (
     DecisionEngine,
@@ -29,7 +31,14 @@ from demur.gate.engine import (
     resolution_result,
     storage_unavailable_result,
 )
-from demur.gate.grants import GrantStatus, grants_to_store, read_grant_status
+from demur.gate.excerpt import ExcerptMode, Utterance, make_excerpt
+from demur.gate.grants import (
+    ApprovalKeys,
+    GrantStatus,
+    grants_to_store,
+    read_grant_status,
+    resolution_grants,
+)
 from demur.gate.inputs import (
     PreparedRequest,
     attach_history,
@@ -54,7 +63,7 @@ from demur.memory.projection import HashedProjection, Projection
 from demur.memory.recall import MemorySettings, Recall, recall_similar
 from demur.model.finding import Finding
 from demur.model.grant import Grant
-from demur.model.record import DecisionRecord
+from demur.model.record import DecisionRecord, ModelRef
 from demur.model.request import DEFAULT_TENANT
 from demur.policy.policy import Mode, Policy
 from demur.store.backend import StorageError, UnansweredError
@@ -70,6 +79,7 @@ _log = logging.getLogger("demur")
 DEFAULT_MAX_ATTEMPTS = 3
 # Failures count wherever there is a store; successes lift nothing.
 DEFAULT_MEMORY = MemorySettings()
+DEFAULT_APPROVALS = ApprovalSettings()
 _SALT_BYTES = 16
 
 
@@ -92,11 +102,17 @@ class Gate:
     returned but cannot be proved later. The operator's choices (`mode`, `redaction`,
     `memory`, the tenant of a call) cannot be changed from inside a request.
 
+    `excerpts` records what was said at checks of guards, in the sealed part.
+
     With a store, requests that resemble a failure are escalated or denied; `memory=None` turns
     that off.
 
     A grant counts unless its id is in `revoked`, in the file of `revocations`, or revoked in the
-    store; file and store are read anew for each request with grants.
+    store; file and store are read anew for each request with grants. A grant that a person signed
+    through the service counts if one of the `issuers` certified the key, and it is not retired.
+
+    With a store, a refusal that people can lift begins a request for approval; `approvals` says how
+    long it waits, and for whom.
     """
 
     def __init__(
@@ -107,11 +123,14 @@ class Gate:
         registry: Registry | None = None,
         mode: Mode | None = None,
         redaction: RedactionProfile = DEFAULT_PROFILE,
+        excerpts: ExcerptMode = "off",
         memory: MemorySettings | None = DEFAULT_MEMORY,
         projection: Projection | None = None,
         keys: KeyRing | None = None,
+        issuers: KeyRing | None = None,
         revoked: Collection[str] = (),
         revocations: RevocationFile | None = None,
+        approvals: ApprovalSettings = DEFAULT_APPROVALS,
         attempts: int = DEFAULT_MAX_ATTEMPTS,
         sinks: Sequence[Sink] = (),
         spool: Spool | None = None,
@@ -140,12 +159,16 @@ class Gate:
         self._memories: TenantMemories | None = None
         if store is not None and memory is not None:
             self._memories = TenantMemories(store, self._projection.name)
+        self.approvals = approvals
+        self._approvals = ApprovalKeys(keys or {}, entropy)
         self._engine = DecisionEngine(
-            policy, registry=self.registry, memory=memory, keys=keys, revoked=revoked
+            policy, registry=self.registry, memory=memory, keys=self._approvals, revoked=revoked
         )
         self._recorder = Recorder(self._engine, self.mode, redaction.name, registry_digest)
         self._redaction = check_profile(redaction)
+        self._excerpts = _check_excerpts(excerpts, redaction)
         self._revocations = revocations
+        self._issuers = KeyRing() if issuers is None else issuers
         self._max_attempts = attempts
         self._sinks = tuple(sinks)
         self._outages = OutageLog(spool)
@@ -162,18 +185,22 @@ class Gate:
         accepted: Iterable[str] = (),
         signals: Mapping[str, Any] | None = None,
         guard_signals: Mapping[str, Any] | None = None,
+        guard_models: Mapping[str, ModelRef] | None = None,
         tenant: str | None = None,
         subjects: Collection[str] | None = None,
+        said: Utterance | None = None,
     ) -> DecisionRecord:
         """Store and return the decision on a request.
 
         Findings of guards, authenticated grants, accepted constraints and signals are passed beside
         the request. A signal is a number, a text or a boolean that rules read as `signals.NAME`.
         `guard_signals` are those of your own guards and models, which rules read as
-        `signals.guards.GUARD.NAME`; never pass on what a caller sent there. The operator sets
-        `tenant`; a request that names another one is an error. `subjects` are those that you
-        authenticated the caller as, like `agent:billing`: grants to others lift nothing. Without
-        it, the caller is trusted to name the subject.
+        `signals.guards.GUARD.NAME`; never pass on what a caller sent there. `guard_models` names
+        the models that gave them, for the record. The operator sets `tenant`; a request that names
+        another one is an error. `subjects` are those that you authenticated the caller as, like
+        `agent:billing`: grants to others lift nothing. Without it, the caller is trusted to name
+        the subject. `said` is what was said where the guards looked: it decides nothing, and an
+        excerpt of it is recorded if the gate records `excerpts`.
 
         If the store cannot be reached, the decision is ABSTAIN with STORAGE_UNAVAILABLE; it is not
         an error.
@@ -190,9 +217,23 @@ class Gate:
             accepted=accepted,
             signals=signals,
             guard_signals=guard_signals,
+            guard_models=guard_models,
             subjects=subjects,
+            said=said,
         )
         return self._notify_sinks(self._persist(self._draft_decision(prepared)))
+
+    def with_mode(self, mode: Mode) -> Self:
+        """Return a gate on the same store that enforces or only records."""
+        if mode is self.mode:
+            return self
+        changed = copy.copy(self)
+        return changed._set_mode(mode)  # noqa: SLF001 - a copy of our own
+
+    def _set_mode(self, mode: Mode) -> Self:
+        self.mode, registry_digest = mode, self._snapshots[1].digest
+        self._recorder = Recorder(self._engine, mode, self._redaction.name, registry_digest)
+        return self
 
     def check_request(self, request: Mapping[str, Any], *, tenant: str | None = None) -> None:
         """Check a request without deciding on it.
@@ -212,8 +253,10 @@ class Gate:
         accepted: Iterable[str] = (),
         signals: Mapping[str, Any] | None = None,
         guard_signals: Mapping[str, Any] | None = None,
+        guard_models: Mapping[str, ModelRef] | None = None,
         tenant: str | None = None,
         subjects: Collection[str] | None = None,
+        said: Utterance | None = None,
     ) -> DecisionRecord:
         """Return the decision on a request, like `decide`, without blocking the event loop."""
         prepared = self._prepare(
@@ -224,7 +267,9 @@ class Gate:
             accepted=accepted,
             signals=signals,
             guard_signals=guard_signals,
+            guard_models=guard_models,
             subjects=subjects,
+            said=said,
         )
         memories, now = self._memories, prepared.now
         is_cached = memories is None or memories.cached_index(prepared.tenant, now) is not None
@@ -276,11 +321,13 @@ class Gate:
         accepted: Iterable[str] = (),
         tenant: str | None = None,
         subjects: Collection[str] | None = None,
+        approved: bool = False,
     ) -> DecisionRecord:
         """Apply grants and accepted constraints to an earlier decision and store the result.
 
         The policy is not evaluated again. The new record continues the earlier one, and later
-        requests that continue it inherit its grants. `subjects` are as in `decide`.
+        requests that continue it inherit its grants. `subjects` are as in `decide`. `approved` says
+        that the grants are those of a closed request for approval: the resolution takes no use.
 
         Raises:
             InputError: There is no such decision, it was erased, or there is nothing to resolve.
@@ -306,7 +353,22 @@ class Gate:
         prepared = attach_history(self.store, prepared, self._max_attempts)
         # Grants refer to the original request, before redaction.
         prepared = msgspec.structs.replace(prepared, scope=personal.scope)
-        return self._notify_sinks(self._persist(self._draft_resolution(prepared, before)))
+        draft = self._draft_resolution(prepared, before, approved=approved)
+        return self._notify_sinks(self._persist(draft))
+
+    def approve(self, record: DecisionRecord, person: str) -> tuple[Grant, ...]:
+        """Return grants for the request of one refused decision, given by a person.
+
+        The caller has authenticated the person. The grants hold in this process, for a few minutes
+        and once, if the store can count that. Pass them with the same request.
+
+        Raises:
+            InputError: Nobody can approve the decision, or the person has no name.
+        """
+        counted = self.store is not None
+        return self._approvals.sign(
+            record, person, self._ids, self._clock(), counted=counted, registry=self.registry
+        )
 
     def learn(
         self,
@@ -385,7 +447,9 @@ class Gate:
         accepted: Iterable[str] = (),
         signals: Mapping[str, Any] | None = None,
         guard_signals: Mapping[str, Any] | None = None,
+        guard_models: Mapping[str, ModelRef] | None = None,
         subjects: Collection[str] | None = None,
+        said: Utterance | None = None,
     ) -> PreparedRequest:
         prepared = prepare_request(
             request,
@@ -398,10 +462,15 @@ class Gate:
             accepted=accepted,
             signals=signals,
             guard_signals=guard_signals,
+            guard_models=guard_models,
             subjects=subjects,
         )
         check_policy_pin(prepared, self.policy)
-        return prepared
+        found = prepared.inputs.findings
+        if said is None or self._excerpts == "off" or (self._excerpts == "findings" and not found):
+            return prepared
+        excerpt = make_excerpt(said, found, self._redaction, prepared.redacted)
+        return msgspec.structs.replace(prepared, excerpt=excerpt)
 
     def _draft_decision(self, prepared: PreparedRequest) -> _DraftDecision:
         try:
@@ -415,10 +484,11 @@ class Gate:
                 if index.experiences:
                     vector = self._projection.project(prepared.redacted.request)
                     recall = recall_similar(index, vector, self._engine.memory)
-            status = read_grant_status(self.store, self._revocations, prepared)
+            status = read_grant_status(self.store, self._revocations, prepared, self._issuers)
             result = self._engine.evaluate(_engine_input(prepared, recall, status))
             record = self._build_record(prepared, result, recall)
-            return _DraftDecision(prepared, record, grants=grants_to_store(prepared, record))
+            grants = grants_to_store(prepared, record, self.registry, self.approvals)
+            return _DraftDecision(prepared, record, grants=grants)
         except StorageError as error:
             return self._draft_outage(prepared, error)
         except Exception as error:  # noqa: BLE001 - any error refuses and is recorded
@@ -428,13 +498,14 @@ class Gate:
             return self._draft_runtime(prepared, internal_error_result(self.registry, error))
 
     def _draft_resolution(
-        self, prepared: PreparedRequest, before: DecisionRecord
+        self, prepared: PreparedRequest, before: DecisionRecord, *, approved: bool = False
     ) -> _DraftDecision:
-        status = read_grant_status(self.store, self._revocations, prepared)
+        status = read_grant_status(self.store, self._revocations, prepared, self._issuers)
         decision = self._engine.resolve(before.decision, _engine_input(prepared, None, status))
         result = resolution_result(decision, before.decision_id)
         record = self._build_record(prepared, result, None, basis="resolution")
-        return _DraftDecision(prepared, record, before, grants_to_store(prepared, record))
+        grants = resolution_grants(prepared, record, approved=approved)
+        return _DraftDecision(prepared, record, before, grants)
 
     def _draft_again(self, draft: _DraftDecision) -> _DraftDecision:
         """Return the decision without a grant whose last use another decision took meanwhile."""
@@ -544,6 +615,20 @@ class Gate:
         return record
 
 
+def _check_excerpts(mode: ExcerptMode, profile: RedactionProfile) -> ExcerptMode:
+    """Return the mode, if there is one of that name and the redaction leaves something to keep."""
+    known = get_args(ExcerptMode)
+    if mode not in known:
+        raise InputError(
+            f"unknown mode `{mode}`", where="excerpts", help=f"one of {', '.join(known)}"
+        )
+    if mode != "off" and profile.details:
+        problem = f"the redaction profile `{profile.name}` keeps nothing that was said"
+        help_text = 'set `excerpts = "off"`, or another profile'
+        raise InputError(problem, where="excerpts", help=help_text)
+    return mode
+
+
 def _check_types(policy: object, store: object) -> None:
     """Refuse a path where a gate needs the policy or the store itself."""
     if not isinstance(policy, Policy):
@@ -574,4 +659,5 @@ def _engine_input(
         revoked=status.revoked,
         subjects=prepared.subjects,
         used_up=status.used_up,
+        person_keys=status.person_keys,
     )

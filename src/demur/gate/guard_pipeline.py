@@ -4,8 +4,9 @@ Whatever runs guards builds its pipeline here, so that the same settings mean th
 on the command line, in the hook, in the proxy and over HTTP.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -20,7 +21,12 @@ from demur.guards.builtin import RULE_FIELDS, config_type, read_config
 from demur.guards.contract import find_installed
 from demur.guards.text_rules import RuleSet, builtin_rules, load_rules
 from demur.guards.tool_result import builtin_returned_rules
+from demur.scorers.contract import Scorer
+from demur.scorers.learned import LEARNED_NAME
 from demur.source.item import did_you_mean
+
+if TYPE_CHECKING:
+    from demur.scorers.brought import BroughtModel
 
 _RETURNED = frozenset({Surface.TOOL_RESULT, Surface.RETRIEVAL})
 
@@ -35,12 +41,14 @@ def build_pipeline(
     changes: Mapping[Surface, ConfigChange] | None = None,
     steps: Iterable[GuardStep] = (),
     limiter: Limiter | None = None,
+    scorers: Iterable[Scorer] | None = None,
     **more: Any,
 ) -> GuardPipeline:
     """Return the pipeline of the guards of `surfaces`, as the settings describe it.
 
     `changes` are changes to the settings of built-in guards; `steps` are further guards. `limiter`
-    counts rates if the settings name none.
+    counts rates if the settings name none. `scorers` take the place of those that the settings
+    describe, so that pipelines share caches and budgets.
 
     Raises:
         InputError: A setting cannot be used.
@@ -56,7 +64,7 @@ def build_pipeline(
             config = change(read_config(surface, config))
         if config is not None:
             configs[surface] = config
-    shadow = _read_shadow(settings.shadow, registry)
+    shadow = _read_shadow(settings.shadow, registry, settings.models)
     if settings.limits and settings.limiter:
         limiter = open_limiter(settings.limiter)
     return standard_pipeline(
@@ -65,12 +73,30 @@ def build_pipeline(
         limiter=limiter,
         timeout_s=settings.timeout_s,
         shadow=[name for name in shadow.guards if name not in set(Surface) - {*surfaces}],
+        scorers=open_models(settings, registry) if scorers is None else scorers,
+        # Scorers that are handed over hold the learned one already.
+        learned=settings.learned and scorers is None,
+        shadow_scorers=shadow.scorers,
         configs=configs,
         steps=steps,
         registry=registry,
         shadow_codes=shadow.codes,
         **more,
     )
+
+
+def open_models(settings: GuardSettings, registry: Registry) -> "list[BroughtModel]":
+    """Return the scorers that the settings describe.
+
+    Raises:
+        InputError: A setting cannot be used.
+    """
+    if not settings.models:
+        return []
+    # Clients for HTTP take long to import, and most settings name no model.
+    opening = import_module("demur.scorers.brought")
+    models = settings.models.items()
+    return [opening.open_scorer(name, model, registry=registry) for name, model in models]
 
 
 def load_guard_rules(settings: GuardSettings, registry: Registry) -> dict[Surface, RuleSet]:
@@ -127,10 +153,11 @@ def _escape_pattern(name: str) -> str:
 
 
 class _Shadow(NamedTuple):
-    """The surfaces and installed guards, and the codes, that do not bind."""
+    """The surfaces and installed guards, the codes and the models that do not bind."""
 
     guards: tuple[str, ...]
     codes: tuple[str, ...]
+    scorers: tuple[str, ...]
 
 
 def _is_shadowable(entry: Entry) -> bool:
@@ -139,11 +166,13 @@ def _is_shadowable(entry: Entry) -> bool:
     return entry.decided and not entry.obligations and not is_hard
 
 
-def _read_shadow(names: Iterable[str], registry: Registry) -> _Shadow:
-    guards, codes = [], []
+def _read_shadow(names: Iterable[str], registry: Registry, models: Collection[str]) -> _Shadow:
+    guards, codes, scorers = [], [], []
     for name in names:
         entry = registry.get(name)
-        if entry is None:
+        if name in models or name == LEARNED_NAME:
+            scorers.append(name)
+        elif entry is None:
             guards.append(name)
         elif not _is_shadowable(entry):
             problem = f"findings of `{name}` always bind"
@@ -154,9 +183,9 @@ def _read_shadow(names: Iterable[str], registry: Registry) -> _Shadow:
     known = {*Surface, *(one.name for one in find_installed())} if guards else set()
     for name in guards:
         if name not in known:
-            meant = did_you_mean(name, [*known, *(entry.code for entry in registry)])
-            help_text = meant or "a surface, the name of an installed guard, or a code"
+            meant = did_you_mean(name, [*known, *models, *(entry.code for entry in registry)])
+            help_text = meant or "a surface, the name of an installed guard or a model, or a code"
             raise InputError(
                 f"unknown guard or code `{name}`", where="guards.shadow", help=help_text
             )
-    return _Shadow(tuple(guards), tuple(codes))
+    return _Shadow(tuple(guards), tuple(codes), tuple(scorers))

@@ -7,31 +7,39 @@ a timeout run in a few worker threads.
 
 import asyncio
 import contextvars
+import logging
 import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from inspect import iscoroutine
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError, one_line, shorten
+from demur.gate.clock import Clock
+from demur.gate.monitor import Activation, Monitor
 from demur.gate.rate import LimiterUnavailableError
 from demur.guards.builtin import find_rule_codes
 from demur.guards.contract import Guard, event_text, finding_problem
 from demur.model.finding import Action, Finding
+from demur.scan.cache import LoadingDeferredError
+from demur.scorers.contract import ScorerFailureCause
 
 # More findings of one kind say nothing new, and cost memory.
 MAX_FINDINGS = 1000
 _MAX_NOTE_LENGTH = 120
+_STRICTNESS = (Action.BLOCK, Action.ESCALATE, Action.WARN)
+_log = logging.getLogger("demur")
 # Errors of demur quote values in backticks.
 _QUOTED = re.compile(r"`([^`]*)`")
 
-FailureCause = Literal["failure", "timeout", "unreachable"]
+FailureCause = ScorerFailureCause
 
 
 class GuardFailure(NamedTuple):
@@ -56,20 +64,23 @@ def run_guard(guard: Guard, event: Any, config: Any, *, registry: Registry) -> G
     """Return what the guard finds in the event. Nothing that the guard raises leaves here.
 
     Not even `SystemExit` does: only a `KeyboardInterrupt` and the cancellation of the running
-    task, which come from outside, are raised.
+    task, which come from outside, are raised, and that rules must be compiled first, where this
+    thread must not.
     """
     found: list[Finding] = []
     try:
         failure = _collect_findings(guard, event, config, registry, found)
     except LimiterUnavailableError as error:
-        failure = GuardFailure("unreachable", _shorten(error.problem), _shorten(error.help or ""))
+        failure = GuardFailure(
+            "unreachable", shorten_note(error.problem), shorten_note(error.help or "")
+        )
     except DemurError as error:
         # Most often a wrong setting; its message may quote the event.
         place, text = f"{error.where}: " if error.where else "", event_text(event)
         note = f"it raised {type(error).__name__}: {place}{error.problem}"
-        notes = (_shorten(_withhold_quotes(one, text)) for one in (note, error.help or ""))
+        notes = (shorten_note(_withhold_quotes(one, text)) for one in (note, error.help or ""))
         failure = GuardFailure("failure", *notes)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, LoadingDeferredError):
         raise
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and _is_cancelled():
@@ -100,7 +111,7 @@ def _collect_findings(
     if not isinstance(findings, Iterable) or isinstance(findings, str | bytes | Mapping):
         if iscoroutine(findings):
             findings.close()
-        return GuardFailure("failure", _shorten(f"it returned a `{type(findings).__name__}`"))
+        return GuardFailure("failure", shorten_note(f"it returned a `{type(findings).__name__}`"))
     text, surface, codes = event_text(event), guard.SURFACE, guard.CODES
     counts = dict.fromkeys(Action, 0)
     for one in findings:
@@ -109,7 +120,7 @@ def _collect_findings(
             codes = (*guard.CODES, *find_rule_codes(config))
         problem = finding_problem(one, surface=surface, codes=codes, text=text, registry=registry)
         if problem is not None:
-            return GuardFailure("failure", _shorten(problem))
+            return GuardFailure("failure", shorten_note(problem))
         counts[one.action] += 1
         if counts[one.action] <= MAX_FINDINGS:
             found.append(one)
@@ -126,13 +137,82 @@ def unavailable_finding(
     return Finding(
         code=ReasonCode.GUARDRAIL_UNAVAILABLE,
         surface=Surface.RUNTIME,
-        detail=_shorten(f"the guard `{name}` gave no verdict: {failure.note}"),
+        detail=shorten_note(f"the guard `{name}` gave no verdict: {failure.note}"),
         evidence=evidence,
     )
 
 
-def _shorten(text: str) -> str:
+def shorten_note(text: str) -> str:
+    """Return a note about a failure in one line of bounded length."""
     return shorten(one_line(text), _MAX_NOTE_LENGTH)
+
+
+class GuardRunReport(NamedTuple):
+    """Reports one run of one guard to a monitor."""
+
+    monitor: Monitor | None
+    surface: str
+    name: str
+    is_shadow: bool
+    clock: Clock
+    milliseconds: float
+
+    def count_run(self, findings: list[Finding]) -> None:
+        """Report the run with the strictest action of its findings."""
+        if self.monitor is not None:
+            surface, name = self.surface, self.name
+            strictest = min((_STRICTNESS.index(f.action) for f in findings), default=None)
+            action = "" if strictest is None else str(_STRICTNESS[strictest])
+            self._call_monitor(partial(self.monitor.count_run, surface, name, action))
+            # `record_duration` is optional: only monitors that measure durations have it.
+            record = getattr(self.monitor, "record_duration", None)
+            if record is not None:
+                self._call_monitor(partial(record, surface, name, self.milliseconds / 1000))
+
+    def report_activation(
+        self,
+        code: str,
+        action: str,
+        show: Callable[[], str] = str,
+        *,
+        note: str = "",
+        shadow: bool = False,
+    ) -> None:
+        """Report one finding or failure; `show` makes its preview."""
+        if self.monitor is not None:
+            activation = (str(code), str(action), show, note)
+            record = partial(self._record_activation, self.monitor, *activation, shadow=shadow)
+            self._call_monitor(record)
+
+    def _record_activation(
+        self,
+        monitor: Monitor,
+        code: str,
+        action: str,
+        show: Callable[[], str],
+        note: str,
+        *,
+        shadow: bool,
+    ) -> None:
+        activation = Activation(
+            time=self.clock(),
+            surface=self.surface,
+            guard=self.name,
+            code=code,
+            action=action,
+            preview=show(),
+            milliseconds=round(self.milliseconds, 3),
+            shadow=shadow or self.is_shadow,
+            note=note,
+        )
+        monitor.record(activation)
+
+    @staticmethod
+    def _call_monitor(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:  # noqa: BLE001 - a monitor may raise anything
+            _log.exception("the guard monitor failed")
 
 
 _T = TypeVar("_T")
@@ -172,11 +252,38 @@ class _WorkerJob(Generic[_T]):
         return self._result  # type: ignore[return-value] # it ran, so it is there
 
 
+class PendingCall(Generic[_T]):
+    """A call that a worker thread makes."""
+
+    def __init__(self, job: _WorkerJob[_T], done: threading.Event) -> None:
+        self._job, self._done = job, done
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the call returned or raised."""
+        return self._done.is_set()
+
+    def give_up(self) -> None:
+        """Abandon the call: if it did not start yet, it never will."""
+        self._job.give_up()
+
+    def wait(self, timeout_s: float) -> _T:
+        """Return what the call returns, or raise what it raises.
+
+        Raises:
+            TimeoutError: It takes longer, or no thread was free in that time.
+        """
+        if not self._done.wait(timeout_s):
+            self._job.give_up()
+            raise TimeoutError
+        return self._job.result()
+
+
 class WorkerThreads:
     """At most `max_threads` threads, started on demand. Survives a fork."""
 
     def __init__(self, max_threads: int = 4) -> None:
-        self._max_threads = max_threads
+        self.max_threads = max_threads
         self._reset_threads()
 
     def _reset_threads(self) -> None:
@@ -192,13 +299,14 @@ class WorkerThreads:
         Raises:
             TimeoutError: It took longer, or no thread was free in that time.
         """
+        return self.start(call).wait(timeout_s)
+
+    def start(self, call: Callable[[], _T]) -> PendingCall[_T]:
+        """Make a call in a worker thread, and return at once."""
         done = threading.Event()
         job = _WorkerJob(call, done.set)
         self._enqueue_job(job)
-        if not done.wait(timeout_s):
-            job.give_up()
-            raise TimeoutError
-        return job.result()
+        return PendingCall(job, done)
 
     async def arun(self, call: Callable[[], _T], timeout_s: float) -> _T:
         """Return what `call` returns, like `run`, without blocking the event loop."""
@@ -223,7 +331,7 @@ class WorkerThreads:
             # Threads do not survive a fork, but their count does, and so may a held lock.
             self._reset_threads()
         with self._lock:
-            if not self._idle and self._threads < self._max_threads:
+            if not self._idle and self._threads < self.max_threads:
                 self._threads += 1
                 threading.Thread(target=self._run_jobs, name="demur-guard", daemon=True).start()
             else:

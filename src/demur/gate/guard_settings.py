@@ -7,7 +7,7 @@ guard. `demur.gate.guard_pipeline` builds the pipeline that they describe.
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 from demur.guards.builtin import RULE_FIELDS, config_type, read_config
 from demur.guards.rate import RateLimit
+from demur.scorers.settings import ModelSettings, load_kinds
 from demur.source.item import did_you_mean
 from demur.source.mismatch import describe_mismatch
 
@@ -30,12 +31,14 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The settings of one tool.
 
     `command` names the argument that holds a command. `loops` says whether repeating a call makes
-    a loop. `deny` refuses every call.
+    a loop. `deny` refuses every call. `mode = "shadow"` records what would be refused, and refuses
+    nothing.
     """
 
     command: str | None = None
     loops: bool = True
     deny: bool = False
+    mode: Literal["shadow"] | None = None
 
 
 class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,8 +47,10 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     `rules` are files of text rules that are added to the built-in ones, `replace_rules` those that
     replace them. `shadow` names surfaces, installed guards or codes whose findings are recorded
     and do not bind. `limits` are rate limits of prompts, counted in this process or by the
-    `limiter`, a Redis URL. `timeout_s` is for guards of other packages. The rest are settings of
-    the built-in guard of that surface.
+    `limiter`, a Redis URL. `timeout_s` is for guards of other packages. `models` are models of your
+    own that score texts, by name. `learned` says whether those of `demur-models` do, if they are
+    installed. `on_finding` changes texts instead of refusing them, as for an `Enforcer`, in
+    programs that can change them. The rest are settings of the built-in guard of that surface.
     """
 
     rules: tuple[str, ...] = ()
@@ -56,6 +61,9 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     limiter: str | None = None
     timeout_s: Annotated[float, msgspec.Meta(gt=0, le=3600)] = GUARD_TIMEOUT_S
     tools: dict[str, ToolSettings] = {}
+    models: dict[str, ModelSettings] = {}
+    on_finding: str | dict[str, Any] = {}
+    learned: bool = True
     input: dict[str, Any] = {}
     output: dict[str, Any] = {}
     tool_call: dict[str, Any] = {}
@@ -97,14 +105,37 @@ def read_guard_settings(table: Any, where: str) -> GuardSettings:
         return table
     fields = _require_known(table, GuardSettings, where)
     for name, tool in _entries(fields.get("tools"), f"{where}.tools"):
-        place = f"{where}.tools.{name}"
-        _convert_table(_require_known(tool, ToolSettings, place), ToolSettings, place)
+        _read_tool(tool, f"{where}.tools.{name}")
+    for name, model in _entries(fields.get("models"), f"{where}.models", "models.llama_guard"):
+        place, example = f"{where}.models.{name}", "models.llama_guard"
+        known = _require_known(model, ModelSettings, place, example)
+        if "kind" not in known:
+            raise InputError(
+                "a model needs `kind`", where=place, help=f"one of {', '.join(load_kinds())}"
+            )
+        _convert_table(known, ModelSettings, place)
     limits = fields.get("limits")
     for number, limit in enumerate(limits if isinstance(limits, list) else ()):
         _require_known(limit, RateLimit, f"{where}.limits[{number}]")
     for surface in CONFIGURED_SURFACES:
         _check_guard_fields(surface, fields.get(surface, {}), f"{where}.{surface}")
     return _convert_table(fields, GuardSettings, where)
+
+
+def read_tool_settings(tools: Any, where: str) -> dict[str, ToolSettings]:
+    """Return the settings of tools by name; each may be a table.
+
+    Raises:
+        InputError: A setting is unknown or invalid.
+    """
+    return {
+        name: tool if isinstance(tool, ToolSettings) else _read_tool(tool, f"{where}.{name}")
+        for name, tool in _entries(tools, where)
+    }
+
+
+def _read_tool(table: Any, where: str) -> ToolSettings:
+    return _convert_table(_require_known(table, ToolSettings, where), ToolSettings, where)
 
 
 def _convert_table(fields: Mapping[str, Any], kind: type[_Settings], where: str) -> _Settings:
@@ -116,17 +147,20 @@ def _convert_table(fields: Mapping[str, Any], kind: type[_Settings], where: str)
         raise InputError(found.problem, where=place, help=found.help) from error
 
 
-def _entries(table: Any, where: str) -> Iterable[tuple[str, Any]]:
+def _entries(table: Any, where: str, example: str = "tools.bash") -> Iterable[tuple[str, Any]]:
     if table is None:
         return ()
     if not isinstance(table, dict):
-        raise InputError("expected a table", where=where, help="like `[guards.tools.bash]`")
+        raise InputError("expected a table", where=where, help=f"like `[guards.{example}]`")
     return table.items()
 
 
-def _require_known(table: Any, kind: type[msgspec.Struct], where: str) -> dict[str, Any]:
+def _require_known(
+    table: Any, kind: type[msgspec.Struct], where: str, example: str = ""
+) -> dict[str, Any]:
     if not isinstance(table, dict):
-        raise InputError("expected a table", where=where)
+        help_text = f"like `[guards.{example}]`" if example else None
+        raise InputError("expected a table", where=where, help=help_text)
     names = kind.__struct_fields__
     for name in table:
         if name not in names:
@@ -164,8 +198,13 @@ def resolve_guard_paths(settings: GuardSettings, folder: Path) -> GuardSettings:
         base = folder.absolute()
         return {**fields, _FOLDER_FIELD: [os.path.normpath(base / path) for path in named]}
 
+    def place_model(model: ModelSettings) -> ModelSettings:
+        named = {name: getattr(model, name) for name in ("path", "file", "tokenizer")}
+        return replace(model, **{name: place(path) for name, path in named.items() if path})
+
     return replace(
         settings,
+        models={name: place_model(model) for name, model in settings.models.items()},
         rules=tuple(map(place, settings.rules)),
         replace_rules=tuple(map(place, settings.replace_rules)),
         tool_call=place_folders(settings.tool_call),

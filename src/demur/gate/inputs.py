@@ -29,7 +29,7 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.redaction import RedactedRequest, RedactionProfile, redact_request, scrub_texts
 from demur.model.finding import Finding
 from demur.model.grant import Grant, RecordedGrant
-from demur.model.record import DecisionRecord
+from demur.model.record import DecisionRecord, Excerpt, ModelRef
 from demur.model.request import (
     DEFAULT_TENANT,
     GUARD_SIGNALS,
@@ -93,6 +93,10 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     scope: Mapping[str, str] | None = None
     # The subjects that the caller proved to be; None trusts the request.
     subjects: frozenset[str] | None = None
+    # The models whose scores are among the signals.
+    models: Mapping[str, ModelRef] = {}
+    # What was said, for the record only.
+    excerpt: Excerpt | None = None
     # A replay keeps grants as they were recorded.
     is_replay: bool = False
 
@@ -172,6 +176,7 @@ def prepare_request(
     accepted: Iterable[str] = (),
     signals: Mapping[str, Any] | None = None,
     guard_signals: Mapping[str, Any] | None = None,
+    guard_models: Mapping[str, ModelRef] | None = None,
     subjects: Collection[str] | None = None,
 ) -> PreparedRequest:
     """Return the request and its inputs, checked and redacted.
@@ -200,7 +205,15 @@ def prepare_request(
         redacted = redacted._replace(removed=tuple(sorted(changed)))
     name = _resolve_tenant(checked, tenant)
     bound = None if subjects is None else frozenset(subjects)
-    return PreparedRequest(checked, name, inputs, redacted, _FIRST_ATTEMPT, now, subjects=bound)
+    parts = (checked, name, inputs, redacted, _FIRST_ATTEMPT, now)
+    return PreparedRequest(*parts, subjects=bound, models=_check_models(guard_models))
+
+
+def _check_models(models: Mapping[str, ModelRef] | None) -> Mapping[str, ModelRef]:
+    for name, model in (models or {}).items():
+        if not isinstance(model, ModelRef):
+            raise InputTypeError.wrong_type(f"guard_models.{name}", "a `ModelRef`", model)
+    return models or {}
 
 
 def _searched_inputs(inputs: Inputs) -> Any:

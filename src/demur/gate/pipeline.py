@@ -1,8 +1,8 @@
 """The guard pipeline: run the guards of each surface in order, with timeouts, failing closed.
 
-A pipeline only collects findings. Pass them to `Gate.decide`, where policy may tighten them or put
-them in shadow. The monitor records every activation. `standard_pipeline` builds
-the usual pipeline.
+A pipeline only collects findings and the scores of models. Pass them to `Gate.decide`, where policy
+may tighten them or put them in shadow. The monitor records every activation. `standard_pipeline`
+builds the usual pipeline.
 """
 
 import asyncio
@@ -25,19 +25,39 @@ from demur.gate.guard_run import (
     NO_FINDINGS,
     GuardFailure,
     GuardResult,
+    GuardRunReport,
     WorkerThreads,
     run_guard,
     unavailable_finding,
 )
 from demur.gate.guard_settings import GUARD_TIMEOUT_S
-from demur.gate.monitor import Activation, Monitor, preview_text
+from demur.gate.monitor import Monitor, preview_text
 from demur.gate.rate import Limiter, RateGuard
-from demur.guards.builtin import BUILTIN, event_type, load_builtin, parse_event, read_config
+from demur.gate.scoring import (
+    PipelineResult,
+    ScorerGuard,
+    ScorerResult,
+    ScorerRun,
+    ScoreWindows,
+    check_scorers,
+)
+from demur.guards.builtin import (
+    BUILTIN,
+    EMPTY_EVENTS,
+    event_type,
+    load_builtin,
+    parse_event,
+    read_config,
+)
 from demur.guards.contract import Guard, GuardError, event_text, guard_problems, installed_guards
 from demur.guards.rate import RateLimit
 from demur.model.finding import Action, Finding
+from demur.model.record import ModelRef
+from demur.scan.cache import LoadingDeferredError, defer_loading
+from demur.scorers.contract import Scorer, ScorerText
+from demur.scorers.learned import LEARNED_SURFACES, load_learned_scorers
 
-OnFailure = Literal["closed", "open"]
+OnFailure = Literal["closed", "open", "signal_missing"]
 # Runs the built-in guard of a surface on an event.
 GuardRunner = Callable[[str, Any], GuardResult]
 
@@ -46,10 +66,11 @@ _SECRET = frozenset({ReasonCode.SECRET_LEAK, ReasonCode.PII_DETECTED, ReasonCode
 _SURFACE_OF_MODULE = {builtin.module: builtin.surface for builtin in BUILTIN}
 # A guard may take long for a longer text, so it runs in a thread.
 _MIN_THREAD_LENGTH = 50_000
+# Prose, and a word that may be encoded.
+_WARM_TEXT = "ordinary words, and T3JkaW5hcnkgd29yZHMgaW4gYmFzZTY0"
 # Further findings of one run are counted without a preview.
 _MAX_PREVIEWS = 50
-_STRICTNESS = (Action.BLOCK, Action.ESCALATE, Action.WARN)
-_SURFACES = frozenset(Surface)
+_ALL_SURFACES = frozenset(Surface)
 # The event of a rate guard is a key, not the built-in guard's `RateUse`.
 _READABLE = frozenset(builtin.surface for builtin in BUILTIN) - {Surface.RATE}
 _TEXTS = frozenset({Surface.INPUT, Surface.OUTPUT, Surface.TOOL_RESULT, Surface.RETRIEVAL})
@@ -85,11 +106,11 @@ class _PreparedStep(NamedTuple):
 
 
 class GuardPipeline:
-    """Runs guards. Safe to share between threads and tasks.
+    """Runs guards and, at the same time, scorers. Safe to share between threads and tasks.
 
-    `monitor` receives everything that guards do. Findings of `shadow_codes` are
-    recorded and do not bind. An object that is no guard raises here; a guard that fails later
-    gives a finding.
+    `monitor` receives everything that guards do. Findings of `shadow_codes` and of the scorers in
+    `shadow_scorers` are recorded and do not bind. Scorers score `scored_surfaces` alone. An object
+    that is no guard raises here; a guard that fails later gives a finding.
     """
 
     def __init__(
@@ -99,6 +120,9 @@ class GuardPipeline:
         monitor: Monitor | None = None,
         registry: Registry | None = None,
         shadow_codes: Collection[str] = (),
+        scorers: Iterable[Scorer] = (),
+        shadow_scorers: Collection[str] = (),
+        scored_surfaces: Collection[str] = _ALL_SURFACES,
         clock: Clock = system_clock,
     ) -> None:
         self._registry = default_registry() if registry is None else registry
@@ -107,21 +131,62 @@ class GuardPipeline:
         self._monitor = monitor
         self._clock = clock
         self._runner: GuardRunner | None = None
+        self._can_stream = False
         running = [_prepare_step(step, self._registry) for step in steps]
         self._steps: Mapping[str, tuple[_PreparedStep, ...]] = {
             surface: tuple(prepared for prepared in running if prepared.surface == surface)
             for surface in dict.fromkeys(prepared.surface for prepared in running)
         }
+        self.scorers = check_scorers(scorers, self._registry)
+        self._scorer_steps = _prepare_scorers(self.scorers, shadow_scorers, scored_surfaces)
 
     @property
     def surfaces(self) -> tuple[Surface, ...]:
-        """The surfaces that have guards."""
-        return tuple(map(Surface, self._steps))
+        """The surfaces that have guards or scorers."""
+        return tuple(map(Surface, dict.fromkeys((*self._steps, *self._scorer_steps))))
 
     @property
     def steps(self) -> tuple[GuardStep, ...]:
         """The guards and their settings, by surface."""
         return tuple(prepared.step for steps in self._steps.values() for prepared in steps)
+
+    @property
+    def asks_models(self) -> bool:
+        """Whether a run may wait for a model."""
+        return any(not scorer.is_local for scorer in self.scorers)
+
+    def warm_up(self, surface: Surface | str, event: Any) -> None:
+        """Have the guards of a surface compile their rules. No model is asked."""
+        value = _read_event(surface, event)
+        for prepared in self._steps.get(surface, ()):
+            self._run_step(prepared, value)
+
+    def warm(self) -> None:
+        """Load all that the built-in guards and local models need. Nobody else is asked."""
+        for surface, steps in self._steps.items():
+            for prepared in steps:
+                self._load_step(prepared, surface)
+        for scorer in self.scorers:
+            if scorer.is_local:
+                scorer.score([ScorerText(_WARM_TEXT, surface=one) for one in scorer.surfaces])
+
+    def _load_step(self, prepared: _PreparedStep, surface: str) -> None:
+        """Have a built-in guard load its rules and all that it reads encoded text by."""
+        if prepared.builtin:
+            event = parse_event(surface, EMPTY_EVENTS.get(surface, _WARM_TEXT))
+            run_guard(prepared.step.guard, event, prepared.config, registry=self._registry)
+
+    def open_windows(self, prompt: str | None) -> ScoreWindows | None:
+        """Return what scores an answer while it is written, or None if no scorer may hold it."""
+        steps = self._scorer_steps.get(Surface.OUTPUT, ())
+        scorers = [
+            (prepared.step.guard.scorer, prepared.workers)
+            for prepared in steps
+            if isinstance(prepared.step.guard, ScorerGuard)
+            and prepared.workers is not None
+            and not prepared.step.shadow
+        ]
+        return ScoreWindows(scorers, prompt, self._registry) if scorers else None
 
     def with_runner(self, runner: GuardRunner) -> Self:
         """Return the same pipeline with another way to run built-in guards, as in a process."""
@@ -141,7 +206,7 @@ class GuardPipeline:
     def run(
         self, surface: Surface | str, event: Any, *, monitor: Monitor | None = None
     ) -> list[Finding]:
-        """Return what the guards of a surface find in an event, or that one gave no verdict.
+        """Return what guards and scorers find in an event, or that one gave no verdict.
 
         `monitor` replaces the pipeline's own monitor for this run.
 
@@ -149,29 +214,94 @@ class GuardPipeline:
             InputError: There is no such surface, or the event cannot be read as one of it.
             InputTypeError: The event is of the wrong type.
         """
-        found: list[Finding] = []
-        value = _read_event(surface, event)
-        watch = self._monitor if monitor is None else monitor
-        for prepared in self._steps.get(surface, ()):
-            began = time.perf_counter()
-            result = self._run_step(prepared, value)
-            if result is not NO_FINDINGS or watch is not None:  # most results are empty
-                found += self._report_result(prepared, value, result, watch, began)
-        return found
+        return self.inspect(surface, event, monitor=monitor).findings
 
     async def arun(
         self, surface: Surface | str, event: Any, *, monitor: Monitor | None = None
     ) -> list[Finding]:
-        """Return what the guards find, like `run`, without blocking the event loop."""
-        found: list[Finding] = []
+        """Return what guards and scorers find, like `run`, without blocking the event loop."""
+        return (await self.ainspect(surface, event, monitor=monitor)).findings
+
+    def inspect(
+        self, surface: Surface | str, event: Any, *, monitor: Monitor | None = None
+    ) -> PipelineResult:
+        """Return the findings, like `run`, together with the scores of models.
+
+        Pass `findings`, `signals` and `models` to `Gate.decide`, the latter two as `guard_signals`
+        and `guard_models`.
+
+        Raises:
+            InputError: There is no such surface, or the event cannot be read as one of it.
+            InputTypeError: The event is of the wrong type.
+        """
+        found = PipelineResult([])
         value = _read_event(surface, event)
         watch = self._monitor if monitor is None else monitor
+        scoring = self._begin_scoring(surface, value)
+        for _, run in scoring:
+            run.start()
         for prepared in self._steps.get(surface, ()):
             began = time.perf_counter()
-            result = await self._arun_step(prepared, value)
-            if result is not NO_FINDINGS or watch is not None:
-                found += self._report_result(prepared, value, result, watch, began)
+            result = self._run_step(prepared, value)
+            if result is not NO_FINDINGS or watch is not None:  # most results are empty
+                found.findings.extend(self._report_result(prepared, value, result, watch, began))
+        for prepared, run in scoring:
+            scored = self._report_scores(prepared, value, run.collect(), watch, run.began)
+            found = found.add_scores(scored)
         return found
+
+    async def ainspect(
+        self, surface: Surface | str, event: Any, *, monitor: Monitor | None = None
+    ) -> PipelineResult:
+        """Return findings and scores, like `inspect`, without blocking the event loop."""
+        found = PipelineResult([])
+        value = _read_event(surface, event)
+        watch = self._monitor if monitor is None else monitor
+        scoring = self._begin_scoring(surface, value)
+        try:
+            for _, run in scoring:
+                run.astart()
+            for prepared in self._steps.get(surface, ()):
+                began = time.perf_counter()
+                result = await self._arun_step(prepared, value)
+                if result is not NO_FINDINGS or watch is not None:
+                    reported = self._report_result(prepared, value, result, watch, began)
+                    found.findings.extend(reported)
+            for prepared, run in scoring:
+                scores = await run.acollect()
+                scored = self._report_scores(prepared, value, scores, watch, run.began)
+                found = found.add_scores(scored)
+        finally:
+            for _, run in scoring:
+                run.cancel()
+        return found
+
+    def _begin_scoring(
+        self, surface: Surface | str, event: Any
+    ) -> "list[tuple[_PreparedStep, ScorerRun]]":
+        """Return the scorers of a surface, each with its run on the event, not started yet."""
+        found = []
+        for prepared in self._scorer_steps.get(surface, ()):
+            assert isinstance(prepared.step.guard, ScorerGuard)
+            assert prepared.workers is not None
+            run = ScorerRun(prepared.step.guard, event, prepared.workers)
+            found.append((prepared, run))
+        return found
+
+    def _report_scores(
+        self,
+        prepared: _PreparedStep,
+        event: Any,
+        result: ScorerResult,
+        monitor: Monitor | None,
+        began: float,
+    ) -> PipelineResult:
+        """Return the findings and signals of a scorer, and report its run to the monitor."""
+        found = self._report_result(prepared, event, result.guard, monitor, began)
+        assert isinstance(prepared.step.guard, ScorerGuard)
+        scorer = prepared.step.guard.scorer
+        model = ModelRef(model=scorer.model, digest=scorer.digest)
+        return PipelineResult(found, {scorer.name: result.signals}, {scorer.name: model})
 
     def _run_step(self, prepared: _PreparedStep, event: Any) -> GuardResult:
         guard, timeout_s = prepared.step.guard, prepared.step.timeout_s
@@ -191,12 +321,26 @@ class GuardPipeline:
             return await asyncio.to_thread(self._runner, prepared.surface, event)
         call = partial(run_guard, guard, event, prepared.config, registry=self._registry)
         if prepared.workers is None or timeout_s is None:
-            in_thread = prepared.blocking or len(event_text(event) or "") > _MIN_THREAD_LENGTH
-            return await asyncio.to_thread(call) if in_thread else call()
+            if prepared.blocking or len(event_text(event) or "") > _MIN_THREAD_LENGTH:
+                return await asyncio.to_thread(call)
+            # An answer is guarded while it is written, where nothing may wait.
+            if prepared.surface == Surface.INPUT and not self._can_stream:
+                await asyncio.to_thread(self._load_answers)
+            try:
+                with defer_loading():
+                    return call()
+            except LoadingDeferredError:
+                return await asyncio.to_thread(call)
         try:
             return await prepared.workers.arun(call, timeout_s)
         except TimeoutError:
             return _timeout_result(timeout_s)
+
+    def _load_answers(self) -> None:
+        """Load what answers are guarded by."""
+        for prepared in self._steps.get(Surface.OUTPUT, ()):
+            self._load_step(prepared, Surface.OUTPUT)
+        self._can_stream = True
 
     def _report_result(
         self,
@@ -208,7 +352,14 @@ class GuardPipeline:
     ) -> list[Finding]:
         """Return the findings that count, and report the run to the monitor."""
         milliseconds = (time.perf_counter() - began) * 1000
-        report = _GuardRunReport(monitor, prepared, self._clock, milliseconds)
+        report = GuardRunReport(
+            monitor,
+            prepared.surface,
+            prepared.name,
+            prepared.step.shadow,
+            self._clock,
+            milliseconds,
+        )
         found = list(self._effective_findings(prepared, event, result, report))
         report.count_run(found)
         if getattr(prepared.step.guard, "is_degraded", False):
@@ -217,7 +368,7 @@ class GuardPipeline:
         return found
 
     def _effective_findings(
-        self, prepared: _PreparedStep, event: Any, result: GuardResult, report: "_GuardRunReport"
+        self, prepared: _PreparedStep, event: Any, result: GuardResult, report: GuardRunReport
     ) -> Iterator[Finding]:
         hidden = [f.span for f in result.findings if f.code in _SECRET and f.span is not None]
         for number, found in enumerate(result.findings):
@@ -233,7 +384,7 @@ class GuardPipeline:
             yield from self._failure_findings(prepared, result.failure, report)
 
     def _failure_findings(
-        self, prepared: _PreparedStep, failure: GuardFailure, report: "_GuardRunReport"
+        self, prepared: _PreparedStep, failure: GuardFailure, report: GuardRunReport
     ) -> Iterator[Finding]:
         step, name = prepared.step, prepared.name
         # INVARIANT: a guard that gives no verdict refuses, unless the operator opened it.
@@ -257,68 +408,19 @@ class GuardPipeline:
         return msgspec.structs.replace(finding, action=Action.WARN, evidence=evidence)
 
 
-class _GuardRunReport(NamedTuple):
-    """Reports one run of one guard to a monitor."""
-
-    monitor: Monitor | None
-    prepared: _PreparedStep
-    clock: Clock
-    milliseconds: float
-
-    def count_run(self, findings: list[Finding]) -> None:
-        if self.monitor is not None:
-            surface, name = self.prepared.surface, self.prepared.name
-            strictest = min((_STRICTNESS.index(f.action) for f in findings), default=None)
-            action = "" if strictest is None else str(_STRICTNESS[strictest])
-            self._call_monitor(partial(self.monitor.count_run, surface, name, action))
-            # `record_duration` is optional: only monitors that measure durations have it.
-            record = getattr(self.monitor, "record_duration", None)
-            if record is not None:
-                self._call_monitor(partial(record, surface, name, self.milliseconds / 1000))
-
-    def report_activation(
-        self,
-        code: str,
-        action: str,
-        show: Callable[[], str] = str,
-        *,
-        note: str = "",
-        shadow: bool = False,
-    ) -> None:
-        if self.monitor is not None:
-            activation = (str(code), str(action), show, note)
-            record = partial(self._record_activation, self.monitor, *activation, shadow=shadow)
-            self._call_monitor(record)
-
-    def _record_activation(
-        self,
-        monitor: Monitor,
-        code: str,
-        action: str,
-        show: Callable[[], str],
-        note: str,
-        *,
-        shadow: bool,
-    ) -> None:
-        activation = Activation(
-            time=self.clock(),
-            surface=self.prepared.surface,
-            guard=self.prepared.name,
-            code=code,
-            action=action,
-            preview=show(),
-            milliseconds=round(self.milliseconds, 3),
-            shadow=shadow or self.prepared.step.shadow,
-            note=note,
-        )
-        monitor.record(activation)
-
-    @staticmethod
-    def _call_monitor(call: Callable[[], None]) -> None:
-        try:
-            call()
-        except Exception:  # noqa: BLE001 - a monitor may raise anything
-            _log.exception("the guard monitor failed")
+def _prepare_scorers(
+    scorers: Iterable[Scorer], shadow: Collection[str], surfaces: Collection[str]
+) -> Mapping[str, tuple[_PreparedStep, ...]]:
+    """Return the scorers of each surface, prepared like guards."""
+    found: dict[str, tuple[_PreparedStep, ...]] = {}
+    for scorer in scorers:
+        workers, name = WorkerThreads(getattr(scorer, "concurrency", 4)), scorer.name
+        settings = (None, scorer.timeout_s, scorer.on_failure, name in shadow, name)
+        for surface in (one for one in scorer.surfaces if one in surfaces):
+            step = GuardStep(ScorerGuard(scorer, Surface(surface)), *settings)
+            prepared = _PreparedStep(step, name, str(surface), None, workers, True, False)
+            found[surface] = (*found.get(surface, ()), prepared)
+    return found
 
 
 def _prepare_step(step: GuardStep, registry: Registry) -> _PreparedStep:
@@ -358,7 +460,7 @@ def _prepare_step(step: GuardStep, registry: Registry) -> _PreparedStep:
 def _read_event(surface: Surface | str, event: Any) -> Any:
     if surface in _READABLE:
         return event if isinstance(event, event_type(surface)) else parse_event(surface, event)
-    if surface not in _SURFACES:
+    if surface not in _ALL_SURFACES:
         known = ", ".join(Surface)
         raise InputError(f"unknown surface `{str(surface)[:40]}`", help=f"one of {known}")
     return event
@@ -380,13 +482,16 @@ def standard_pipeline(
     shadow: Collection[str] = (),
     configs: Mapping[str, Any] | None = None,
     steps: Iterable[GuardStep] = (),
+    scorers: Iterable[Scorer] = (),
+    learned: bool = True,
     **more: Any,
 ) -> GuardPipeline:
     """Return a pipeline of the guards of `surfaces`; by default those of input and output.
 
     `limits` add a rate guard. `shadow` names surfaces or installed guards that are recorded and do
     not bind. `configs` are settings of built-in guards by surface, `steps` further guards.
-    `timeout_s` applies to guards of other packages: the built-in guards take linear time.
+    `scorers` are models of your own; `learned` adds the scorer of `demur-models`, if it is
+    installed. `timeout_s` applies to guards of other packages: built-in guards take linear time.
 
     Raises:
         InputError: There is no such surface.
@@ -412,4 +517,11 @@ def standard_pipeline(
     if limits:
         guard = RateGuard(*limits, limiter=limiter)
         all_steps.append(GuardStep(guard, shadow=Surface.RATE in shadow, name="rate"))
-    return GuardPipeline([*all_steps, *steps], monitor=monitor, **more)
+    is_scored = learned and not LEARNED_SURFACES.isdisjoint(chosen)
+    return GuardPipeline(
+        [*all_steps, *steps],
+        monitor=monitor,
+        scorers=(*(load_learned_scorers() if is_scored else ()), *scorers),
+        scored_surfaces=frozenset(chosen),
+        **more,
+    )

@@ -91,6 +91,8 @@ class Recorder:
         if recall is not None:
             kept = {"memory_digest": recall.digest, "memory_settings": self._memory}
             determinism = replace(determinism, **kept)
+        if prepared.models:
+            determinism = replace(determinism, models=prepared.models)
         record = DecisionRecord(
             decision_id=decision_id,
             created_at=format_timestamp(prepared.now),
@@ -115,6 +117,7 @@ class Recorder:
             next_step=decision.next_step,
             recorded_lead=None if self._is_first else decision.leading_code,
             fallback_codes=decision.fallback_codes,
+            approvals=decision.approvals,
             explanation=result.explanation,
             determinism=determinism,
             sealed_digest=digest_of_bytes(sealed),
@@ -158,10 +161,12 @@ class Recorder:
             risk_signals=inputs.signals
             if recall is None
             else {**inputs.signals, **recall.risk_signals()},
+            # INVARIANT: what was said is sealed, and in no open part, log, metric or answer.
+            excerpt=prepared.excerpt,
         )
         amount = personal.facts.get(_DERIVED)
         is_fast = prepared.request.is_fast_canonical and is_fast_canonical_number(amount)
-        if is_fast and inputs.is_empty and recall is None:
+        if is_fast and inputs.is_empty and recall is None and prepared.excerpt is None:
             # The fast encoder writes all of these parts canonically.
             return fast_encode(personal)
         return canonical_bytes(msgspec.to_builtins(personal))

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar, get_args
 import msgspec
 
 from demur.codes.vocabulary import GrantKind
-from demur.errors import GrantError, InputTypeError, MissingExtraError, error_reason
+from demur.errors import GrantError, InputError, InputTypeError, MissingExtraError, error_reason
 from demur.model.grant import Algorithm
 
 KEY_BYTES = 32
@@ -99,7 +99,7 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def verify_signature(self, message: bytes, signature: str) -> bool:
         """Return whether `signature` was made over `message` with this key."""
         try:
-            raw = _decode_base64(signature)
+            raw = decode_base64(signature)
         except (binascii.Error, ValueError):
             return False
         return _load_scheme(self.algorithm).verify(_decode_material(self.material), message, raw)
@@ -144,7 +144,7 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             key_id=key_id,
             holder=holder,
             algorithm=algorithm,
-            secret=_encode_base64(randomness),
+            secret=encode_base64(randomness),
             kinds=tuple(kinds),
             tenants=tuple(tenants),
         )
@@ -152,7 +152,7 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def sign(self, message: bytes) -> str:
         """Return the signature over `message`."""
         scheme, secret = _load_scheme(self.algorithm), _decode_material(self.secret)
-        return _encode_base64(scheme.sign(secret, message))
+        return encode_base64(scheme.sign(secret, message))
 
     def trusted_key(self) -> TrustedKey:
         """Return the key for verifiers."""
@@ -161,7 +161,7 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             key_id=self.key_id,
             holder=self.holder,
             algorithm=self.algorithm,
-            material=_encode_base64(scheme.public_key(secret)),
+            material=encode_base64(scheme.public_key(secret)),
             kinds=self.kinds,
             tenants=self.tenants,
         )
@@ -194,21 +194,23 @@ def _check_identity(key_id: str, holder: str, algorithm: str) -> None:
         raise GrantError(f"unknown algorithm `{algorithm}`", help=f"one of {known}")
 
 
-def _encode_base64(raw: bytes) -> str:
+def encode_base64(raw: bytes) -> str:
+    """Return bytes as base64url."""
     return base64.urlsafe_b64encode(raw).decode("ascii")
 
 
-def _decode_base64(text: str) -> bytes:
+def decode_base64(text: str) -> bytes:
+    """Return the bytes that `encode_base64` wrote; raise a ValueError for any other spelling."""
     raw = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
     # INVARIANT: a signature and a key have exactly one spelling.
-    if _encode_base64(raw) != text:
+    if encode_base64(raw) != text:
         raise ValueError("base64 with other unused bits")
     return raw
 
 
 def _decode_material(text: str) -> bytes:
     try:
-        raw = _decode_base64(text)
+        raw = decode_base64(text)
     except (binascii.Error, ValueError):
         raw = b""
     if len(raw) != KEY_BYTES:
@@ -227,6 +229,24 @@ def read_signing_key(path: Path) -> SigningKey:
 def read_key_ring(paths: Iterable[Path]) -> KeyRing:
     """Return the trusted keys in the files, one key per file."""
     return KeyRing(_decode_key(path, TrustedKey) for path in paths)
+
+
+def load_trusted_keys(path: str | None) -> KeyRing:
+    """Return the keys in a file: one that `demur grant keygen` wrote, or a list of them.
+
+    Raises:
+        InputError: It cannot be read, or holds no keys.
+    """
+    if path is None:
+        return KeyRing()
+    try:
+        keys = msgspec.json.decode(Path(path).read_bytes(), type=TrustedKey | list[TrustedKey])
+    except OSError as error:
+        raise InputError(f"cannot read the keys: {error_reason(error)}", where=path) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        problem = f"neither a trusted key nor a list of them: {error}"
+        raise InputError(problem, where=path) from error
+    return KeyRing(keys if isinstance(keys, list) else [keys])
 
 
 def _decode_key(path: Path, kind: type[_Key]) -> _Key:

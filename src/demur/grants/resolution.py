@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from operator import attrgetter
+from typing import NamedTuple
 
 from demur.classification import make_decision, unique_names
 from demur.codes.entry import Entry
@@ -15,7 +16,8 @@ from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Verdict
 from demur.errors import InputError, InputTypeError
-from demur.grants.keys import KeyRing
+from demur.grants.keys import KeyRing, TrustedKey
+from demur.grants.person_keys import PERSON_PREFIX
 from demur.model.decision import Decision, IgnoredGrant
 from demur.model.grant import Grant
 from demur.model.request import DEFAULT_TENANT
@@ -25,6 +27,8 @@ class GrantRejection(StrEnum):
     """Why a grant does not count."""
 
     UNKNOWN_KEY = "unknown_key"
+    KEY_RETIRED = "key_retired"
+    KEY_NOT_CERTIFIED = "key_not_certified"
     WRONG_ALGORITHM = "wrong_algorithm"
     BAD_SIGNATURE = "bad_signature"
     WRONG_HOLDER = "wrong_holder"
@@ -43,10 +47,28 @@ class GrantRejection(StrEnum):
     OTHER_REQUESTER = "other_requester"
     OUT_OF_SCOPE = "out_of_scope"
     LIFTS_NOTHING = "lifts_nothing"
+    NEEDS_MORE_PEOPLE = "needs_more_people"
+
+
+_NO_KEYS = KeyRing()
+
+
+class PersonKeys(NamedTuple):
+    """Keys of people that the service keeps, by id, and why others of them do not count."""
+
+    keys: Mapping[str, TrustedKey] = {}
+    rejections: Mapping[str, GrantRejection] = {}
+
+
+_NO_PEOPLE = PersonKeys()
 
 
 def check_grant(
-    grant: Grant, keys: KeyRing, *, now: datetime, revoked: Collection[str] | None = ()
+    grant: Grant,
+    keys: Mapping[str, TrustedKey],
+    *,
+    now: datetime,
+    revoked: Collection[str] | None = (),
 ) -> GrantRejection | None:
     """Return why the grant is invalid at `now`, or None if it is valid.
 
@@ -88,7 +110,8 @@ def resolve(
     grants: Iterable[Grant] = (),
     accepted: Iterable[str] = (),
     *,
-    keys: KeyRing | None = None,
+    keys: Mapping[str, TrustedKey] | None = None,
+    person_keys: PersonKeys = _NO_PEOPLE,
     now: datetime | None = None,
     revoked: Collection[str] | None = (),
     subjects: Collection[str] | None = None,
@@ -101,9 +124,11 @@ def resolve(
     The verdict becomes ALLOW when every refusing code was lifted; otherwise it stays. An
     ABSTAIN always stays: the check must be made first. Ignored grants are recorded with the
     reason. Soft codes whose constraints were accepted stay in force as the reason for those
-    constraints.
+    constraints. A code of a decision that needs several `approvals` is lifted by grants of that
+    many different people; until then each of them waits, and the reason says for how many.
 
-    `revoked` are ids of grants; None says that they are unknown. `subjects` are those that the
+    `person_keys` are those of people that the service keeps, as they are now. `revoked` are
+    ids of grants; None says that they are unknown. `subjects` are those that the
     caller proved to be; None trusts the decision's requester. `used_up` are the digests of grants
     without uses left; None says that nobody counts uses, so a grant with `uses` does not count.
 
@@ -119,15 +144,25 @@ def resolve(
     entries = [known[code] for code in decision.reason_codes]
     withdrawn = None if revoked is None else frozenset(unique_names("revoked", revoked))
     believed: list[Grant] = []
-    ignored = list(decision.ignored_grants)
-    for grant in sorted(_check_grants(grants), key=attrgetter("grant_id", "signature")):
+    # What still waited for more people is counted anew.
+    waited = GrantRejection.NEEDS_MORE_PEOPLE
+    presented = _check_grants(grants)
+    again = {grant.grant_id for grant in presented}
+    ignored = [
+        one for one in decision.ignored_grants if one.why != waited or one.grant_id not in again
+    ]
+    for grant in sorted(presented, key=attrgetter("grant_id", "signature")):
         if recorded_rejections is not None:
             why = recorded_rejections.get(grant.grant_id, GrantRejection.UNKNOWN_KEY)
         elif now is None:
             raise InputError("grants expire: pass the time as `now`")
         else:
-            ring = keys or KeyRing()
-            why = check_grant(grant, ring, now=now, revoked=withdrawn)
+            ring = _NO_KEYS if keys is None else keys
+            # A file of keys may hold one with such an id, but cannot say whether it was retired.
+            if grant.key_id.startswith(PERSON_PREFIX):
+                ring = person_keys.keys
+            why = person_keys.rejections.get(grant.key_id)
+            why = why or check_grant(grant, ring, now=now, revoked=withdrawn)
             why = why or _binding_problem(grant, decision, ring, subjects)
             why = why or _use_problem(grant, used_up)
         why = why or _reach_problem(grant, decision, entries)
@@ -135,8 +170,15 @@ def resolve(
             believed.append(grant)
         else:
             ignored.append(IgnoredGrant(grant_id=grant.grant_id, why=why))
+    lifted = [one.code for one in entries if _people_needed(believed, one, decision.approvals) == 0]
+    awaited = {g.grant_id: _people_awaited(g, believed, entries, decision) for g in believed}
+    ignored += [
+        IgnoredGrant(grant_id=grant_id, why=waited, still_needed=number)
+        for grant_id, number in awaited.items()
+        if number
+    ]
+    believed = [grant for grant in believed if not awaited[grant.grant_id]]
     counted = {grant.grant_id for grant in believed}
-    lifted = [entry.code for entry in entries if any(_lifts_code(g, entry) for g in believed)]
     agreed = unique_names("accepted", (*decision.accepted, *unique_names("accepted", accepted)))
     bound: tuple[str, ...] = ()
     # INVARIANT: ABSTAIN never executes: a check that failed is repeated, not lifted.
@@ -163,8 +205,24 @@ def resolve(
         obligations=decision.obligations,
         fallback_codes=decision.fallback_codes,
         unusable=decision.unusable,
+        approvals=decision.approvals,
         registry=known,
     )
+
+
+def _people_needed(grants: Iterable[Grant], entry: Entry, approvals: int) -> int:
+    """Return how many more people must grant what lifts a code."""
+    # INVARIANT: a code is lifted only by grants of as many different people as it needs.
+    people = {grant.granted_by for grant in grants if _lifts_code(grant, entry)}
+    return max(0, max(1, approvals) - len(people))
+
+
+def _people_awaited(
+    grant: Grant, grants: Collection[Grant], entries: Iterable[Entry], decision: Decision
+) -> int:
+    """Return how many more people a grant waits for; none if it lifts a code already."""
+    own = (entry for entry in entries if _lifts_code(grant, entry))
+    return min(_people_needed(grants, entry, decision.approvals) for entry in own)
 
 
 def _check_grants(grants: Iterable[Grant]) -> list[Grant]:
@@ -179,7 +237,10 @@ def _check_grants(grants: Iterable[Grant]) -> list[Grant]:
 
 
 def _binding_problem(
-    grant: Grant, decision: Decision, keys: KeyRing, subjects: Collection[str] | None
+    grant: Grant,
+    decision: Decision,
+    keys: Mapping[str, TrustedKey],
+    subjects: Collection[str] | None,
 ) -> GrantRejection | None:
     """Return why a genuine grant is bound to another tenant or caller, or None if it is not."""
     tenant = decision.scope.get("tenant")

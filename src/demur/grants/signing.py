@@ -66,8 +66,9 @@ def sign_grant(
     return msgspec.structs.replace(grant, signature=key.sign(grant.signed_bytes()))
 
 
-# An approval covers the request that was refused, not similar ones.
-_APPROVAL_SCOPE = ("action", "tenant", "request")
+# An approval covers the request that was refused; for the scope, also others of the same action.
+_REQUEST_SCOPE = ("action", "tenant", "request")
+_ACTION_SCOPE = ("action", "tenant")
 
 
 def sign_approval(
@@ -78,10 +79,14 @@ def sign_approval(
     kind: GrantKind | str,
     not_before: datetime,
     expires_at: datetime,
+    codes: Iterable[str] | None = None,
     uses: int | None = None,
+    covers_scope: bool = False,
     registry: Registry | None = None,
 ) -> Grant:
-    """Return a signed grant that lifts the codes of one refused decision.
+    """Return a signed grant that lifts `codes` of one refused decision, or all that it can.
+
+    It covers this request, or with `covers_scope` the same action of the requester in the tenant.
 
     Raises:
         InputError: Nobody can approve the decision, or a grant of this kind lifts none of its
@@ -101,15 +106,19 @@ def sign_approval(
             "the request names no subject to grant anything to",
             help="add `subject` to the request: {type: agent, id: billing}",
         )
+    liftable = _find_liftable_codes(record, kind, registry or default_registry())
     return sign_grant(
         key,
         grant_id=grant_id,
         kind=kind,
         granted_to=personal.requester,
-        scope={name: personal.scope[name] for name in _APPROVAL_SCOPE},
+        scope={
+            name: personal.scope[name]
+            for name in (_ACTION_SCOPE if covers_scope else _REQUEST_SCOPE)
+        },
         not_before=not_before,
         expires_at=expires_at,
-        codes=_find_liftable_codes(record, kind, registry or default_registry()),
+        codes=liftable if codes is None else [code for code in codes if code in liftable],
         uses=uses,
     )
 

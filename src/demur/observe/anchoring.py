@@ -1,21 +1,18 @@
 """Deliver anchors of the chains to a file or an address, once or on a schedule."""
 
-import logging
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from threading import Event, Thread
 from typing import NamedTuple
 
 from demur.audit.anchors import append_anchor, write_anchor
-from demur.errors import DemurError
 from demur.gate.clock import Clock, format_timestamp, system_clock
 from demur.grants import SigningKey
 from demur.observe.alerts.webhook import WebhookError, mask_url, post_json
+from demur.observe.schedule import Schedule
 from demur.store.store import Store
 
 _POST_TIMEOUT_S, _POST_RETRIES = 10.0, 3
-_log = logging.getLogger("demur")
 
 
 class DeliveredAnchor(NamedTuple):
@@ -48,11 +45,8 @@ def deliver_anchor(store: Store, key: SigningKey, target: str, now: datetime) ->
     return DeliveredAnchor(place, created_at, len(heads))
 
 
-class AnchorSchedule:
-    """Delivers an anchor at once and then every `every_s` seconds, until it is stopped.
-
-    An outage is logged when it begins and when it ends, and does not end the schedule.
-    """
+class AnchorSchedule(Schedule):
+    """Delivers an anchor at once and then every `every_s` seconds, until it is stopped."""
 
     def __init__(
         self,
@@ -64,36 +58,8 @@ class AnchorSchedule:
         clock: Clock = system_clock,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
-        self._store, self._key, self._target = store, key, target
-        self._every_s, self._clock = every_s, clock
-        self._stopped = Event()
-        self._wait = self._stopped.wait if wait is None else wait
-        self._failed = False
+        def deliver() -> str:
+            return deliver_anchor(store, key, target, clock()).place
 
-    def start(self) -> None:
-        """Start to deliver, in a thread."""
-        Thread(target=self.run, name="demur-anchors", daemon=True).start()
-
-    def stop(self) -> None:
-        """Stop before the next anchor."""
-        self._stopped.set()
-
-    def run(self) -> None:
-        """Deliver until it is stopped."""
-        while True:
-            self._deliver()
-            if self._wait(self._every_s):
-                return
-
-    def _deliver(self) -> None:
-        try:
-            done = deliver_anchor(self._store, self._key, self._target, self._clock())
-        except DemurError as error:
-            if not self._failed:
-                reason = str(error).replace("\n  help: ", "; ")
-                _log.error("the chains cannot be anchored: %s", reason)
-            self._failed = True
-            return
-        if self._failed:
-            _log.warning("the chains are anchored again: %s", done.place)
-        self._failed = False
+        words = ("the chains cannot be anchored", "the chains are anchored again")
+        super().__init__(deliver, every_s, name="demur-anchors", words=words, wait=wait)

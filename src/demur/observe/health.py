@@ -15,18 +15,21 @@ from typing import Any, NamedTuple
 from demur.codes.lint_rules import LintLevel
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
 from demur.errors import DemurError
 from demur.gate.clock import format_timestamp
 from demur.gate.config import (
     Config,
     database_path,
-    load_trusted_keys,
     open_configured_spool,
     open_configured_store,
 )
-from demur.gate.guard_pipeline import build_pipeline
+from demur.gate.excerpt import MAX_EXCERPT_LENGTH
+from demur.gate.guard_pipeline import build_pipeline, open_models
 from demur.gate.guard_settings import CONFIGURED_SURFACES, GuardSettings
 from demur.gate.redaction import NO_REDACTION, find_profile
+from demur.gate.scoring import run_scorer
+from demur.grants.keys import load_trusted_keys
 from demur.grants.revocations import RevocationFile
 from demur.policy.lint import lint_policy
 from demur.policy.loader import AGENT_POLICY, load_policy
@@ -36,6 +39,8 @@ from demur.store.store import Store
 from demur.store.verify import verify_chain
 
 _MAX_SHOWN = 3
+# What a model is asked to see whether it answers.
+_MODEL_TEXT = "What is the capital of France?"
 _MIN_YEAR, _MAX_YEAR = 2025, 2100
 _MIB = 1024 * 1024
 _MIN_FREE_BYTES, _LOW_FREE_BYTES = 64 * _MIB, 1024 * _MIB
@@ -148,7 +153,25 @@ def _check_guards(config: Config, registry: Registry) -> _Checks:
     build_pipeline(guards, *CONFIGURED_SURFACES, registry=registry)
     parts = [f"{len(guards.files)} rule files" if guards.files else ""]
     parts += [f"{len(guards.shadow)} in shadow" if guards.shadow else ""]
+    models = len(guards.models)
+    parts += [f"{models} model{'s' * (models > 1)}" if models else ""]
     yield _ok("guards", ", ".join(filter(None, parts)) or "settings of your own")
+
+
+def check_models(config: Config) -> _Checks:
+    """Yield whether each model that the settings name answers; this asks each of them once."""
+    registry = default_registry(*config.registries)
+    for scorer in open_models(config.guards, registry):
+        name = f"`{scorer.name}`"
+        found = run_scorer(scorer, Surface.INPUT, _MODEL_TEXT)
+        if found.guard.failure is None:
+            yield _ok("model", f"{name} answers: {scorer.model}, {len(found.scores)} categories")
+            continue
+        may_miss = scorer.on_failure == "signal_missing"
+        meaning = "its signals are missing" if may_miss else "each check that needs it abstains"
+        what = f"{name} gives no scores: {found.guard.failure.note}; {meaning}"
+        report = _warning if may_miss else _problem
+        yield report("model", what, found.guard.failure.help)
 
 
 def _check_policy(config: Config, registry: Registry) -> _Checks:
@@ -175,6 +198,11 @@ def _check_redaction(config: Config) -> _Checks:
     else:
         more = f", and {', '.join(config.redact_paths)}" if config.redact_paths else ""
         yield _ok("redaction", f"{profile.name}{more}")
+    if config.excerpts != "off":
+        where = (
+            "where a guard finds something" if config.excerpts == "findings" else "at each check"
+        )
+        yield _ok("excerpts", f"up to {MAX_EXCERPT_LENGTH} characters are recorded {where}, sealed")
 
 
 def _check_keys(config: Config) -> _Checks:

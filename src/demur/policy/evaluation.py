@@ -45,13 +45,27 @@ class FoundCode(NamedTuple):
     code: str
     surface: str
     missing: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
 
     @classmethod
     def from_finding(cls, finding: Finding) -> "FoundCode":
-        """Return the code, surface and missing names of a finding."""
+        """Return the code, surface, missing names and constraint of a finding."""
         named = list_named(finding.evidence, "missing")
         missing = tuple(name for name in named if _MISSING_NAME.fullmatch(name))
-        return cls(str(finding.code), str(finding.surface), missing)
+        constraints = change_constraints(finding)
+        return cls(str(finding.code), str(finding.surface), missing, constraints)
+
+
+# The member of evidence that says how an enforcer took the found text out.
+CHANGE_EVIDENCE = "on_finding"
+_CHANGES = frozenset({"redact", "mask"})
+
+
+def change_constraints(finding: Finding) -> tuple[str, ...]:
+    """Return the constraint of a finding whose text was taken out, like `redact:SECRET_LEAK`."""
+    change = finding.evidence.get(CHANGE_EVIDENCE)
+    is_change = isinstance(change, str) and change in _CHANGES
+    return (f"{change}:{finding.code}",) if is_change else ()
 
 
 def merge_missing(missing: Iterable[str], found: Iterable[FoundCode]) -> tuple[str, ...]:
@@ -76,6 +90,8 @@ class Evaluation(NamedTuple):
     # Codes that came only from the default.
     fallback_codes: tuple[str, ...] = ()
     found: tuple[FoundCode, ...] = ()
+    # How many different people must grant what lifts it.
+    approvals: int = 1
 
 
 def verdict_floor(entry: Entry, action: Action = Action.BLOCK) -> Verdict:
@@ -91,6 +107,12 @@ def verdict_floor(entry: Entry, action: Action = Action.BLOCK) -> Verdict:
 def is_mere_warning(entry: Entry, action: Action) -> bool:
     """Return whether a finding only warns: its code is decided and has no obligations."""
     return action is Action.WARN and entry.decided and not entry.obligations
+
+
+def finding_blocks(code: str, action: Action, registry: Registry) -> bool:
+    """Return whether a finding of that code and action blocks without a gate."""
+    entry = registry[code]
+    return entry.refusal_class is not None and not is_mere_warning(entry, action)
 
 
 def combine_outcomes(
@@ -125,8 +147,17 @@ def combine_outcomes(
         if finding.code in shadows:
             shadowed[finding.code] = None
         else:
-            found[FoundCode.from_finding(finding)] = None
-            outcomes.append(RuleOutcome(verdict_floor(entry, finding.action), (finding.code,)))
+            counted_code = FoundCode.from_finding(finding)
+            found[counted_code] = None
+            floor = verdict_floor(entry, finding.action)
+            outcomes.append(RuleOutcome(floor, (finding.code,), counted_code.constraints))
+    # INVARIANT: taking a text out lifts only what was found in it.
+    changed = tuple(name for one in found for name in one.constraints)
+    if changed and any(_blocks_softly(one, registry) for one in outcomes):
+        outcomes = [
+            one._replace(constraints=tuple(name for name in one.constraints if name not in changed))
+            for one in outcomes
+        ]
     return Evaluation(
         verdict=strictest_verdict(outcome.verdict for outcome in outcomes),
         reason_codes=_merge_unique(outcome.reason_codes for outcome in outcomes),
@@ -143,7 +174,15 @@ def combine_outcomes(
         defaulted=defaulted,
         fallback_codes=_fallback_codes(policy.default, outcomes) if defaulted else (),
         found=tuple(found),
+        # INVARIANT: a further rule or finding never needs fewer people.
+        approvals=max(outcome.approvals for outcome in outcomes),
     )
+
+
+def _blocks_softly(outcome: RuleOutcome, registry: Registry) -> bool:
+    """Return whether an outcome has a soft code, which other constraints would lift as well."""
+    classes = {registry[code].refusal_class for code in outcome.reason_codes}
+    return not outcome.constraints and RefusalClass.SOFT_BLOCK in classes
 
 
 def _fallback_codes(default: RuleOutcome, outcomes: Sequence[RuleOutcome]) -> tuple[str, ...]:

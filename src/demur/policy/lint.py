@@ -161,10 +161,13 @@ def _find_unreachable(index: int, rule: PolicyRule, over: _Covers) -> PolicyDiag
     return None
 
 
+_LISTS = ("reason_codes", "constraints", "missing", "obligations")
+
+
 def _adds_nothing(then: RuleOutcome, other: RuleOutcome) -> bool:
-    return then.verdict.precedence <= other.verdict.precedence and all(
-        set(getattr(then, field)) <= set(getattr(other, field)) for field in RuleOutcome._fields[1:]
-    )
+    if then.verdict.precedence > other.verdict.precedence or then.approvals > other.approvals:
+        return False
+    return all(set(getattr(then, field)) <= set(getattr(other, field)) for field in _LISTS)
 
 
 def _find_outvoted(rule: PolicyRule, over: Iterable[_RuleCover]) -> PolicyDiagnostic | None:

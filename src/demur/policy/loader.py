@@ -42,6 +42,7 @@ _STAGE_VERDICTS = {
     Stage.ALLOW_PATHS: (Verdict.ALLOW,),
 }
 _DEFAULT_OUTCOME = RuleOutcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
+MAX_APPROVALS = 5
 _CURRENCY_CODE = re.compile(r"[A-Z]{3}\Z")
 
 
@@ -209,9 +210,24 @@ class _PolicyLoader:
             constraints=constraints,
             missing=missing or tuple(absent),
             obligations=tuple(obligation for obligation in obligations if obligation is not None),
+            approvals=self._read_approvals(item, codes) if complete else 1,
         )
         self._check_outcome(outcome, item, complete=complete)
         return outcome
+
+    def _read_approvals(self, then: SourceItem, codes: Iterable[str]) -> int:
+        """Return how many people must lift the codes, and report a number that helps nobody."""
+        item = then.get("approvals")
+        if item is None:
+            return 1
+        number = item.integer
+        if number is None or not 1 <= number <= MAX_APPROVALS:
+            help_text = "how many different people must approve"
+            item.report(f"`approvals` is a whole number from 1 to {MAX_APPROVALS}", help_text)
+            return 1
+        if not any(self.registry[code].grants for code in codes):
+            item.report("no grant lifts the codes of this rule, so nobody can approve")
+        return number
 
     def _check_outcome(self, outcome: RuleOutcome, item: SourceItem, *, complete: bool) -> None:
         """Report an impossible outcome. Unless it is `complete`, codes may be missing from it."""

@@ -71,13 +71,14 @@ Condition = Compare | All | AnyOf | Not
 
 
 class RuleOutcome(NamedTuple):
-    """What a rule concludes where it matches."""
+    """What a rule concludes where it matches; `approvals` different people must lift it."""
 
     verdict: Verdict
     reason_codes: tuple[str, ...]
     constraints: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     obligations: tuple[Obligation, ...] = ()
+    approvals: int = 1
 
 
 class PolicyRule(NamedTuple):

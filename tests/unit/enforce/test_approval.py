@@ -24,7 +24,10 @@ def test_an_unknown_approval_mode_is_refused() -> None:
     with pytest.raises(InputError, match="unknown mode `shout`") as caught:
         check_approval(given)
 
-    assert (caught.value.where, caught.value.help) == ("approval", "`message` or `interrupt`")
+    assert (caught.value.where, caught.value.help) == (
+        "approval",
+        "`message`, `interrupt` or `wait`",
+    )
 
 
 def both(grant_for: Any, context: Any = "who") -> tuple[Any, Any]:

@@ -98,7 +98,7 @@ def test_a_harmful_prompt_never_reaches_the_model() -> None:
     assert generated.refusal is not None
     assert str(generated.refusal).startswith("REFUSED: CONTENT_VIOLENCE: ")
     assert generated.refusal.surface == "input"
-    assert "I can't help plan or cheer on hurting anyone" in generated.text
+    assert "because someone could come to harm" in generated.text
     assert [found.code for found in generated.findings] == ["CONTENT_VIOLENCE"]
 
 
@@ -109,7 +109,7 @@ def test_a_forbidden_answer_does_not_leave() -> None:
     assert "track" not in generated.text
     assert generated.refusal is not None
     assert (generated.refusal.code, generated.refusal.surface) == ("OUTPUT_FORBIDDEN", "output")
-    assert "I can't share what I was about to say" in generated.text
+    assert "because it contained something that could harm a person" in generated.text
 
 
 def test_a_model_may_be_an_object() -> None:
@@ -165,7 +165,7 @@ def test_a_caller_over_the_rate_limit_gets_a_wait_time() -> None:
     assert [one.blocked for one in answers] == [False, False, True]
     assert answers[2].refusal is not None
     assert answers[2].refusal.code == "RATE_LIMIT"
-    assert "I can't take the next message for " in answers[2].text
+    assert "because more came in than I can handle at once" in answers[2].text
     assert not other.blocked
 
 
@@ -362,12 +362,13 @@ def test_a_stream_can_be_awaited() -> None:
 
 def test_a_whole_answer_is_one_piece() -> None:
     assert list(safe_stream("hello", echo)) == ["You said: hello"]
-    assert [piece[:12] for piece in safe_stream(HARM, never)] == ["I see that t"]
+    [refusal] = safe_stream(HARM, never)
+    assert "\n" in refusal
 
     async def main() -> list[str]:
         return [piece async for piece in asafe_stream(HARM, never)]
 
-    assert asyncio.run(main())[0].startswith("I see that")
+    assert asyncio.run(main())[0].startswith("It sounds like")
 
 
 def test_a_stream_can_be_abandoned() -> None:
@@ -528,9 +529,9 @@ def test_a_request_that_cannot_be_used_is_the_callers_mistake() -> None:
 
 
 def test_a_monitor_hears_of_everything() -> None:
-    notes = Notes()
-    safe_generate("Any ideas?", lambda _: PLAN, monitor=notes)
-    safe_generate(HARM, never, monitor=notes)
+    notes, line = Notes(), standard_pipeline(learned=False)
+    safe_generate("Any ideas?", lambda _: PLAN, monitor=notes, pipeline=line)
+    safe_generate(HARM, never, monitor=notes, pipeline=line)
 
     assert ("output", "OUTPUT_FORBIDDEN", "block") in notes.said
     assert notes.said[-1] == ("input", "CONTENT_VIOLENCE", "block")

@@ -16,12 +16,13 @@ from demur.enforce.result import (
     build_refusal,
     build_result,
     decide_by_findings,
-    finding_blocks,
     help_lines,
     refusal_text,
 )
+from demur.guards.input import crisis_evidence
 from demur.model.finding import Action, Finding
 from demur.model.refusal import Refusal, RefusalSource
+from demur.policy.evaluation import finding_blocks
 from demur.policy.loader import parse_policy
 from demur.respond.lint import lint_refusal
 
@@ -205,6 +206,20 @@ def test_where_it_names_none_they_are_those_of_the_locale(given: dict[str, Any])
     assert help_lines([], ["crisis_resources"], "en-US") == lines
 
 
+def test_built_in_lines_are_in_the_language_of_the_locale() -> None:
+    chosen_by_guard = crisis(**crisis_evidence("CRISIS_RESOLVE", "de-DE"))
+    lines = help_lines([chosen_by_guard], locale="de-DE")
+
+    assert lines[0].startswith("TelefonSeelsorge (DE): 0800")
+    assert not any("emergency" in line or "call" in line for line in lines)
+    assert help_lines([], ["crisis_resources"], "de-DE") == lines
+    words = refusal_text(refusal("CONTENT_WEAPONS"), lines, "de-DE")
+    assert all(f"- {line}" in words for line in lines)
+    assert "emergency" not in words
+    own = [{"name": "Our nurse", "contact": "12"}]
+    assert help_lines([crisis(resources=own)], locale="de-DE") == ("Our nurse: 12",)
+
+
 @pytest.mark.parametrize("code", ["CRISIS_ESCALATION", "CONTENT_WEAPONS"])
 def test_a_person_in_danger_gets_crisis_lines_whatever_else_is_refused(code: str) -> None:
     words = refusal_text(refusal(code), ["Samaritans (GB): 116 123"])
@@ -258,7 +273,7 @@ def test_a_finding_leads_before_the_code_of_a_default_that_escalates() -> None:
     assert "NO_MATCH_DEFAULT_ESCALATE" in record.reason_codes
     assert result.line == "REFUSED: SECRET_LEAK: holds a key"
     assert result.envelope["refusal_class"] == record.refusal_class == "WORKFLOW_BLOCK"
-    assert "with the API key in it" in result.user_text
+    assert "the API key" in result.user_text
     assert from_envelope(result.envelope) == result.refusal
 
 

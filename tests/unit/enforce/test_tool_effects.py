@@ -461,6 +461,18 @@ def test_a_link_before_two_dots_is_followed_as_the_system_and_as_tools_do(tmp_pa
     assert [one.resolved for one in both] == [str(keys / "keys" / "a"), str(keys / "a")]
 
 
+def test_a_relative_link_is_followed_only_from_a_folder_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to("/etc/shadow")
+    monkeypatch.chdir(tmp_path)
+
+    assert resolve_links("link") is None
+    assert resolve_links("new.txt") is None
+    assert resolve_links("link", str(tmp_path)) == "/etc/shadow"
+    assert resolve_links(str(tmp_path / "link")) == "/etc/shadow"
+
+
 def test_the_files_of_a_call_are_one_event() -> None:
     [event] = find_tool_effects("read", {"paths": ["a", "b"]}, {})
 

@@ -13,11 +13,12 @@ from demur.gate.config import (
     find_config,
     find_settings,
     load_config,
-    load_trusted_keys,
     open_configured_spool,
     open_configured_store,
     open_gate,
 )
+from demur.gate.people import PeopleSettings
+from demur.grants.keys import load_trusted_keys
 from demur.memory.recall import MemorySettings
 from demur.model.record import DecisionRecord
 from demur.policy.policy import Mode
@@ -147,6 +148,7 @@ def test_paths_in_a_file_are_relative_to_the_file(tmp_path: Path) -> None:
         registries=(str(tmp_path / "r.json"),),
         keys=str(tmp_path / "k.json"),
         spool=str(tmp_path / "s.jsonl"),
+        people=PeopleSettings(key=str(tmp_path / "people.key")),
     )
 
 

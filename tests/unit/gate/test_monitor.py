@@ -17,9 +17,12 @@ from demur.gate.monitor import (
     Activation,
     GuardrailMonitor,
     GuardThresholds,
+    build_guard_report,
+    count_findings,
     preview_text,
 )
 from demur.model.finding import Span
+from demur.store.rows import FindingTally
 
 
 def activation(**more: Any) -> Activation:
@@ -478,3 +481,58 @@ def test_the_file_of_activations_is_readable_by_its_owner_only(tmp_path: Path) -
         os.umask(before)
 
     assert (tmp_path / "activations.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_report_says_of_each_guard_what_it_saw_and_cost() -> None:
+    monitor, _ = watching()
+    runs(monitor, 19)
+    runs(monitor, 1, "block")
+    runs(monitor, 1, guard="slow")
+    monitor.record(activation())
+    monitor.record(activation(guard="slow", code="GUARDRAIL_UNAVAILABLE"))
+    for _ in range(19):
+        monitor.record_duration("input", "input", 0.001)
+    monitor.record_duration("input", "input", 0.2)
+    first, slow = monitor.report().guards
+
+    assert (first.guard, first.runs, first.findings, first.stopped) == ("input", 20, 1, 1)
+    assert first.codes == {"CONTENT_CYBER": 1}
+    assert first.p50_ms == pytest.approx(1.0, rel=0.1)
+    assert first.p95_ms == pytest.approx(1.0, rel=0.1)
+    assert (slow.guard, slow.failures, slow.p50_ms, slow.p95_ms) == ("slow", 1, None, None)
+
+
+@given(st.lists(st.floats(min_value=1e-6, max_value=100.0), min_size=1, max_size=50))
+def test_a_time_is_within_a_tenth_of_one_that_was_measured(seconds: list[float]) -> None:
+    monitor, _ = watching()
+    for one in seconds:
+        monitor.record_duration("input", "input", one)
+    runs(monitor, len(seconds))
+    [summary] = monitor.report().guards
+    middle = sorted(seconds)[(len(seconds) - 1) // 2] * 1000
+
+    assert summary.p50_ms == pytest.approx(middle, rel=0.1)
+
+
+def test_what_shadow_guards_say_is_counted_apart_and_stops_nothing() -> None:
+    monitor, _ = watching()
+    for _ in range(3):
+        monitor.record(activation(guard="trial", shadow=True))
+    [trial] = monitor.report().guards
+
+    assert (trial.findings, trial.shadow, trial.stopped) == (0, 3, 0)
+    assert trial.shadow_codes == {"CONTENT_CYBER": 3}
+    assert monitor.report().stopped == 0
+
+
+def test_findings_that_a_store_counted_make_a_report() -> None:
+    tallies = [
+        FindingTally("2027-01-01T11", "input", "CONTENT_CYBER", "block", 7),
+        FindingTally("2026-12-31T11", "output", "SECRET_LEAK", "warn", 2),
+    ]
+    now = datetime(2027, 1, 1, 12, tzinfo=UTC)
+    hours = count_findings(tallies)
+    report = build_guard_report(hours, now=now, days=1, thresholds=GuardThresholds())
+
+    assert [(one.guard, one.findings, one.stopped) for one in report.guards] == [("input", 7, 7)]
+    assert report.trend == 3.5

@@ -51,7 +51,7 @@ def test_a_line_that_a_crash_cut_short_is_refused_and_hides_no_other(
 def test_an_address_gets_the_same_line(store: Store) -> None:
     with hook() as server:
         done = deliver_anchor(store, KEY, server.url, NOON)
-        [(_, body)] = server.told
+        [(_, body)] = server.deliveries
 
     assert done.place == "http://127.0.0.1/…"
     assert read_anchor(body, RING).anchor.created_at == done.created_at

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from support.store_records import make_record
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.gate.monitor import Activation, GuardrailMonitor
-from demur.observe.metrics import Metrics
+from demur.observe.metrics import Metrics, find_bucket_quantile
+from demur.version import ENGINE_VERSION, __version__
 
 CORE = Registry.load()
 
@@ -161,3 +163,65 @@ def test_a_shared_directory_is_what_is_served(
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
 
     assert metrics.render_metrics() == b""
+
+
+def test_the_build_is_named() -> None:
+    metrics = Metrics(CORE)
+    python = ".".join(map(str, sys.version_info[:3]))
+    labels = {"version": __version__, "engine": ENGINE_VERSION, "python": python}
+
+    assert value(metrics, "demur_build_info", **labels) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process metrics read /proc")
+def test_the_process_is_measured_unless_the_registry_belongs_to_the_program() -> None:
+    measured = value(Metrics(CORE), "process_resident_memory_bytes")
+
+    assert measured is not None
+    assert measured > 1_000_000
+    assert value(Metrics(CORE, CollectorRegistry()), "process_resident_memory_bytes") is None
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process metrics read /proc")
+def test_each_process_that_shares_a_directory_is_measured(tmp_path: Path) -> None:
+    made = """
+from demur.observe.metrics import Metrics
+import sys
+metrics = Metrics()
+metrics.count_call("/v1/decide", "POST", 200, 0.01)
+print(flush=True)
+sys.stdin.readline()
+print(metrics.render_metrics().decode())
+"""
+    variables = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        subprocess.Popen([sys.executable, "-c", made], env=variables, **pipes) as first,  # type: ignore[call-overload]
+        subprocess.Popen([sys.executable, "-c", made], env=variables, **pipes) as second,  # type: ignore[call-overload]
+    ):
+        for process in (first, second):
+            process.stdout.readline()
+        shown, _ = first.communicate("\n")
+        pids = (first.pid, second.pid)
+        second.communicate("\n")
+
+    assert 'demur_http_requests_total{method="POST",route="/v1/decide",status="200"} 2.0' in shown
+    assert shown.count("\ndemur_build_info{") == 1
+    for pid in pids:
+        assert f'process_cpu_seconds_total{{pid="{pid}"}}' in shown
+
+
+@pytest.mark.parametrize(
+    ("buckets", "share", "expected"),
+    [
+        ({}, 0.5, None),
+        ({1.0: 0, inf: 0}, 0.5, None),
+        ({1.0: 10, inf: 10}, 0.5, 0.5),
+        ({1.0: 0, 2.0: 10, inf: 10}, 0.95, 1.95),
+        ({1.0: 5, inf: 10}, 0.95, 1.0),
+    ],
+)
+def test_a_quantile_lies_inside_its_bucket(
+    buckets: dict[float, float], share: float, expected: float | None
+) -> None:
+    assert find_bucket_quantile(buckets, share) == expected

@@ -98,6 +98,32 @@ rules:
     )
 
 
+def _escalating(then: str) -> str:
+    rule = f"{{id: E, stage: ESCALATIONS, if: {{}}, then: {{verdict: ESCALATE, {then}}}}}"
+    return f"{HEAD}rules:\n  - {rule}\n"
+
+
+def test_a_rule_may_need_several_people() -> None:
+    policy = load(_escalating("reason_codes: [APPROVAL_REQUIRED], approvals: 2"))
+
+    assert policy.rules[0].then.approvals == 2
+    assert load(_escalating("reason_codes: [APPROVAL_REQUIRED]")).rules[0].then.approvals == 1
+
+
+@pytest.mark.parametrize("number", ["0", "6", "1.5", "true", "two", "[2]"])
+def test_the_number_of_people_is_from_one_to_five(number: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        load(_escalating(f"reason_codes: [APPROVAL_REQUIRED], approvals: {number}"))
+
+    assert "`approvals` is a whole number from 1 to 5" in str(caught.value)
+    assert f"p.yaml:{HEAD.count(chr(10)) + 2}:" in str(caught.value)
+
+
+def test_people_cannot_approve_what_no_grant_lifts() -> None:
+    with pytest.raises(PolicyError, match="no grant lifts the codes of this rule"):
+        load(_escalating("reason_codes: [DESTRUCTIVE_ACTION], approvals: 2"))
+
+
 def test_the_defaults_enforce_and_escalate() -> None:
     policy = parse_policy(f"{HEAD}rules: []")
 

@@ -333,27 +333,30 @@ def slack_message(notice: AlertNotice, origin: str = "") -> dict[str, Any]:
     }
     named = {name: ", ".join(one.rule.id for one in alerts) for name, alerts in groups.items()}
     parts = [f"{name}: {ids}" for name, ids in named.items() if ids]
-    head = f"demur {_escape(origin)}".rstrip()
-    sections = [_slack_section(_slack_text(alert)) for alert in (*notice.alerts, *notice.resolved)]
+    head = f"demur {escape_slack(origin)}".rstrip()
+    sections = [slack_section(_slack_text(alert)) for alert in (*notice.alerts, *notice.resolved)]
     left_out = len(sections) - _MAX_SECTIONS
     if left_out > 0:
-        sections = [*sections[:_MAX_SECTIONS], _slack_section(f"and {left_out} more")]
+        sections = [*sections[:_MAX_SECTIONS], slack_section(f"and {left_out} more")]
     return {"text": f"{head}: {'; '.join(parts)}", "blocks": sections}
 
 
-def _slack_section(text: str) -> dict[str, Any]:
+def slack_section(text: str) -> dict[str, Any]:
+    """Return a section of a Slack message, as long as Slack takes it."""
     return {"type": "section", "text": {"type": "mrkdwn", "text": text[:_MAX_SECTION_LENGTH]}}
 
 
 def _slack_text(alert: Alert) -> str:
     rule = alert.rule
     mark = _SLACK_MARKS.get(alert.state, _RESOLVED_MARK)
-    runbook = f"\n_{_escape(rule.runbook)}_" if rule.runbook and alert.state in _SLACK_MARKS else ""
+    runbook = (
+        f"\n_{escape_slack(rule.runbook)}_" if rule.runbook and alert.state in _SLACK_MARKS else ""
+    )
     head = f"{mark} *{rule.id}* ({rule.severity})"
-    return f"{head}\n{_escape(alert.message)}\n{_escape(rule.description)}{runbook}"
+    return f"{head}\n{escape_slack(alert.message)}\n{escape_slack(rule.description)}{runbook}"
 
 
-def _escape(text: str) -> str:
+def escape_slack(text: str) -> str:
     """Return text escaped for Slack: no links, no mentions."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 

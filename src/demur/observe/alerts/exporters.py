@@ -125,6 +125,9 @@ DATADOG_METRICS = (
     "guard_activations",
     "guard_runs",
     "guard_seconds",
+    "http_requests",
+    "http_request_seconds",
+    "approval_notices",
 )
 _DATADOG_SELECTORS = {
     SelectorField.CODE: ("demur.reasons.count", "code"),

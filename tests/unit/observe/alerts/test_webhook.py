@@ -14,13 +14,13 @@ def told(server: Hook, *, retries: int = 3, timeout_s: float = 5) -> tuple[int, 
 def test_a_message_is_sent_as_json() -> None:
     with hook() as server:
         assert told(server) == (1, [])
-    assert server.told == [("application/json", b"{}")]
+    assert server.deliveries == [("application/json", b"{}")]
 
 
 def test_errors_of_the_server_are_tried_again_with_growing_pauses() -> None:
     with hook(500, 503, 502) as server:
         assert told(server) == (4, [0.5, 1, 2])
-    assert len(server.told) == 4
+    assert len(server.deliveries) == 4
 
 
 def test_a_server_that_asks_for_patience_gets_it_within_bounds() -> None:
@@ -44,7 +44,7 @@ def test_a_rejected_message_is_not_retried(status: int) -> None:
         told(server)
 
     assert caught.value.problem == f"the webhook answered {status}"
-    assert len(server.told) == 1
+    assert len(server.deliveries) == 1
 
 
 def test_a_redirection_is_not_followed() -> None:
@@ -52,7 +52,7 @@ def test_a_redirection_is_not_followed() -> None:
     with hook(elsewhere) as server, pytest.raises(WebhookError, match="answered 302"):
         told(server)
 
-    assert len(server.told) == 1
+    assert len(server.deliveries) == 1
 
 
 def test_a_server_that_does_not_answer_is_left_after_the_timeout() -> None:
