@@ -28,8 +28,9 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu"]
 class Running:
     """A service that answers at an address."""
 
-    def __init__(self, gate: Gate, address: str, key: str = "") -> None:
-        self.gate = gate
+    def __init__(self, service: Service, address: str, key: str = "") -> None:
+        self.service = service
+        self.gate = service.gate
         self.address = address
         self.key = key
 
@@ -46,23 +47,28 @@ def running(folder: Path, *, sample: int = 0, locked: bool = False) -> Iterator[
     if sample:
         make_sample(store, system_clock(), count=sample)
     key = add_key(store, "sample", "read", "label", clock=system_clock) if locked else ""
-    with Gate(parse_policy(text, "sample policy"), store) as gate:
-        service = Service(gate)
-        config = uvicorn.Config(
-            build_app(service, page_routes(service)), port=0, log_level="warning"
-        )
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        ready = threading.Event()
-        while not server.started and thread.is_alive():
-            ready.wait(0.05)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        try:
-            yield Running(gate, f"http://127.0.0.1:{port}", key)
-        finally:
-            server.should_exit = True
-            thread.join(10)
+    with Gate(parse_policy(text, "sample policy"), store) as gate, serving(gate) as opened:
+        opened.key = key
+        yield opened
+
+
+@contextmanager
+def serving(gate: Gate) -> Iterator[Running]:
+    """Yield a service over a gate on a free port, in a thread of its own."""
+    service = Service(gate)
+    config = uvicorn.Config(build_app(service, page_routes(service)), port=0, log_level="warning")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    ready = threading.Event()
+    while not server.started and thread.is_alive():
+        ready.wait(0.05)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield Running(service, f"http://127.0.0.1:{port}")
+    finally:
+        server.should_exit = True
+        thread.join(10)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +90,7 @@ def chromium() -> Iterator[Any]:
     """Yield a browser."""
     playwright = pytest.importorskip("playwright.sync_api", reason="`make test-browser` has it")
     if CHROMIUM is None:
-        pytest.skip("there is no chromium on this machine")
+        pytest.skip("neither chromium nor google-chrome is on PATH (`apt install chromium`)")
     with playwright.sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser

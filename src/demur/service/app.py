@@ -7,10 +7,11 @@ of demur are shown.
 
 import asyncio
 import logging
+import re
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Generator, Iterable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,14 +19,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from demur.codes.reason_code import ReasonCode
 from demur.emit.envelope import PROBLEM_MEDIA_TYPE
 from demur.errors import DemurError, MissingExtraError
 from demur.gate.rate import LimiterUnavailableError
 from demur.listener import is_loopback
-from demur.service.authentication import NOBODY, Principal
+from demur.service.access import TRACE, CallWatch, WatchedCall
+from demur.service.authentication import LOCAL, NOBODY, Principal
 from demur.service.calls import (
     SECURITY_HEADERS,
     ApiAnswer,
@@ -60,6 +62,8 @@ _log = logging.getLogger("demur.service")
 _API_PREFIX = "/v1/"
 _NO_SLOT = nullcontext()
 _NO_ORIGIN = CallOrigin()
+_MAX_LINGER_S = 2.0
+_PATH_CONVERTER = re.compile(r":\w+\}")
 
 
 class Endpoint:
@@ -73,47 +77,60 @@ class Endpoint:
         self._names = frozenset(name.lower() for name in (settings.host, *settings.hosts))
         # Pages ignore unknown parameters, which links may carry. The API rejects them as typos.
         self._parameters = route.query if route.path.startswith(_API_PREFIX) else None
+        # The route as metrics and the access log name it.
+        self.pattern = _PATH_CONVERTER.sub("}", route.path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one call."""
+        trace: WatchedCall | None = scope.get(TRACE)
+        if trace is not None:
+            trace.route = self.pattern
         if not self.route.stream:
             await self._reply(scope, receive, send)
             return
+        linger_s = min(self._service.settings.body_timeout_s, _MAX_LINGER_S)
+        receive, send = _read_on_at_end(receive, send, linger_s)
         try:
             # A stream holds its slot until its last event is sent.
             with self._service.reserve_stream_slot():
                 await self._reply(scope, receive, send)
         except ProblemError as error:
-            await send_answer(self.error_answer(error, {}), send)
+            await send_answer(await self.error_answer(error, ErrorContext()), send)
 
     async def _reply(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers: dict[str, str] = {}
+        context = ErrorContext()
         try:
-            headers = read_headers(scope["headers"])
-            answer = await self._answer_call(scope, headers, receive)
+            context.headers = read_headers(scope["headers"])
+            answer = await self._answer_call(scope, context, receive)
         except ProblemError as error:
-            answer = self.error_answer(error, headers)
+            answer = await self.error_answer(error, context)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
-            answer = self.error_answer(self._problem_from(error), headers)
+            answer = await self.error_answer(self._problem_from(error), context)
         await send_answer(answer, send, head=scope["method"] == "HEAD")
 
-    def error_answer(self, error: ProblemError, headers: Mapping[str, str]) -> ApiAnswer:  # noqa: ARG002 - pages do
+    async def error_answer(self, error: ProblemError, context: "ErrorContext") -> ApiAnswer:  # noqa: ARG002 - pages do
         """Return the answer for an error."""
         return ApiAnswer(
             encode_json(problem_details(error)), error.status, PROBLEM_MEDIA_TYPE, error.headers
         )
 
     async def _answer_call(
-        self, scope: Scope, headers: Mapping[str, str], receive: Receive
+        self, scope: Scope, context: "ErrorContext", receive: Receive
     ) -> ApiAnswer:
+        headers = context.headers
         host, method = headers.get("host", ""), scope["method"]
         check_host(host, self._names)
         check_origin(method, headers.get("sec-fetch-site", ""), headers.get("origin", ""), host)
-        origin = self._origin_of(scope, headers)
-        caller = await self._identify_caller(scope, headers, origin)
+        origin = context.origin = self._origin_of(scope, headers)
+        caller = context.caller = await self._identify_caller(scope, headers, origin)
+        if (trace := scope.get(TRACE)) is not None:
+            trace.caller = caller.name
         await self._check_access(caller)
         query = read_query(scope["query_string"], self._parameters)
         path = scope.get("path_params", {})
+        # Databases do not store NUL in a text, so nothing can have such a name.
+        if any("\0" in value for value in path.values()):
+            raise invalid_call(422, "a path has no NUL")
         call = ApiCall(
             self._service, caller, path, query, b"", headers, receive=receive, origin=origin
         )
@@ -160,7 +177,8 @@ class Endpoint:
     async def _run_handler(self, call: ApiCall) -> ApiAnswer:
         size, run = len(call.body), MeasuredRun(self.route.handler(call))
         try:
-            async with asyncio.timeout(self._service.settings.timeout_s):
+            limit_s = self._service.settings.timeout_s + self.route.waits_s
+            async with asyncio.timeout(limit_s):
                 answer = await run
                 size += len(answer.content)
                 return answer
@@ -206,9 +224,14 @@ class Endpoint:
             return
         await self._service.count_call(caller)
         if not caller.has_role(role):
-            raise forbidden(f"this key has no role `{role}`")
+            if caller == LOCAL:
+                raise forbidden(
+                    f"a call without a key has no role `{role}`",
+                    help=f"`demur keys create --role {role}` makes a key that has it",
+                )
+            raise forbidden(f"this {caller.kind} has no role `{role}`")
         if self.route.all_tenants and caller.tenant is not None:
-            raise forbidden("this needs a key of all tenants")
+            raise forbidden(f"this needs a {caller.kind} of all tenants")
 
     def _problem_from(self, error: Exception) -> ProblemError:
         """Return the problem that a caller gets for an error."""
@@ -226,6 +249,15 @@ class Endpoint:
         place = "".join(traceback.format_tb(error.__traceback__))
         _log.error("%s failed: %s\n%s", self.route.name, type(error).__name__, place)
         return ProblemError(500, ReasonCode.INTERNAL_ERROR, "internal error in demur")
+
+
+class ErrorContext:
+    """What is known of a call when it fails: as far as it came, its headers, origin and caller."""
+
+    def __init__(self) -> None:
+        self.headers: Mapping[str, str] = {}
+        self.origin = _NO_ORIGIN
+        self.caller = NOBODY
 
 
 class MeasuredRun:
@@ -261,7 +293,7 @@ async def send_answer(answer: ApiAnswer, send: Send, *, head: bool = False) -> N
     """Send an answer with the security headers."""
     kind = _CONTENT_TYPES.get(answer.media_type) or (b"content-type", answer.media_type.encode())
     if answer.events is not None:
-        await _send_events(answer.events, kind, send)
+        await _send_events(answer, answer.events, kind, send, head=head)
         return
     length = (b"content-length", b"%d" % len(answer.content))
     headers = (
@@ -273,13 +305,53 @@ async def send_answer(answer: ApiAnswer, send: Send, *, head: bool = False) -> N
     await send({"type": "http.response.body", "body": b"" if head else answer.content})
 
 
-async def _send_events(events: AsyncIterator[bytes], kind: tuple[bytes, bytes], send: Send) -> None:
+async def _send_events(
+    answer: ApiAnswer,
+    events: AsyncIterator[bytes],
+    kind: tuple[bytes, bytes],
+    send: Send,
+    *,
+    head: bool,
+) -> None:
     # The caller may still be sending when the last event is out: then nobody reads the rest.
-    headers = [kind, (b"connection", b"close"), *SECURITY_HEADERS]
+    own = [kind, (b"connection", b"close"), *safe_headers(answer.headers)]
+    headers = with_security(own)
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    async for event in events:
+    async for event in _no_events() if head else events:
         await send({"type": "http.response.body", "body": event, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
+
+
+async def _no_events() -> AsyncIterator[bytes]:
+    return
+    yield b""
+
+
+def _read_on_at_end(receive: Receive, send: Send, linger_s: float) -> tuple[Receive, Send]:
+    """Return functions that drop the rest of a body before they end the answer to it.
+
+    To close a connection with unread data resets it, and the client may lose the last event.
+    """
+    is_complete = False
+
+    async def read() -> Message:
+        nonlocal is_complete
+        message = await receive()
+        is_complete = not message.get("more_body", False)
+        return message
+
+    async def write(message: Message) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            if message["body"]:
+                await send({**message, "more_body": True})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(linger_s):
+                    while not is_complete:
+                        await read()
+            message = {"type": "http.response.body", "body": b""}
+        await send(message)
+
+    return read, write
 
 
 _UNROUTED_PROBLEMS = {
@@ -304,6 +376,7 @@ def build_app(service: Service, pages: Iterable[StarletteRoute] = ()) -> Starlet
     tables = [StarletteRoute(path, _MethodTable(methods)) for path, methods in endpoints.items()]
     app = _DirectStarlette(
         endpoints,
+        _watch_calls(service),
         routes=[*tables, *pages],
         exception_handlers={HTTPException: _answer_unrouted},
         lifespan=lifespan,
@@ -313,11 +386,24 @@ def build_app(service: Service, pages: Iterable[StarletteRoute] = ()) -> Starlet
     return app
 
 
+def _watch_calls(service: Service) -> CallWatch | None:
+    access_log = service.settings.access_log
+    if service.metrics is None and not access_log:
+        return None
+    return CallWatch(service.metrics, access_log=access_log, clock=service.clock)
+
+
 class _DirectStarlette(Starlette):
     """Dispatches paths without free parts to their endpoints, without a search."""
 
-    def __init__(self, endpoints: Mapping[str, Mapping[str, Endpoint]], **settings: Any) -> None:
+    def __init__(
+        self,
+        endpoints: Mapping[str, Mapping[str, Endpoint]],
+        watch: CallWatch | None,
+        **settings: Any,
+    ) -> None:
         super().__init__(**settings)
+        self._watch = watch
         self._direct: dict[tuple[str, str], tuple[Endpoint, Mapping[str, str]]] = {}
         for path, methods in endpoints.items():
             method, endpoint = next(iter(methods.items()))
@@ -330,6 +416,12 @@ class _DirectStarlette(Starlette):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call."""
+        if self._watch is None or scope["type"] != "http":
+            await self._dispatch(scope, receive, send)
+        else:
+            await self._watch.watch_call(self._dispatch, scope, receive, send)
+
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         http = scope["type"] == "http"
         direct = self._direct.get((scope["method"], scope["path"])) if http else None
         if direct is None:

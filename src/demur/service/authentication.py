@@ -1,4 +1,4 @@
-"""API keys, roles and the authenticator that maps a key to its caller.
+"""API keys, people, roles, and the authenticator that maps a key or a session to its caller.
 
 A key is 256 random bits, so its plain SHA-256 is as hard to undo as the key is to guess. No
 slower hash is needed, and the store keeps only that digest.
@@ -26,8 +26,10 @@ import msgspec
 from demur.codes.reason_code import ReasonCode
 from demur.errors import InputError
 from demur.gate.clock import Clock, Entropy, format_timestamp, system_clock, system_entropy
+from demur.grants.person_keys import PERSON_PREFIX
 from demur.model.request import MAX_NAME_LENGTH, Subject
 from demur.service.problem import ProblemError, forbidden
+from demur.store.people_tables import Person
 from demur.store.rows import KEY_EXPIRY_NOTICE, ApiKey, LoginSession
 from demur.store.store import Store
 
@@ -68,11 +70,11 @@ class KeyCache(Generic[T]):
 
     def get_cached(self, digest: str) -> T | None:
         """Return a cached key, if the cache is current."""
-        return self._keys.get(digest) if self._is_current() else None
+        return self._keys.get(digest) if self.is_current else None
 
     def is_cached_empty(self) -> bool:
         """Return whether the cache is current and empty."""
-        return self._is_current() and not self._keys
+        return self.is_current and not self._keys
 
     async def look_up(self, digest: str) -> T | None:
         """Return a key as stored now; concurrent calls share one reading."""
@@ -92,7 +94,9 @@ class KeyCache(Generic[T]):
         """Have the next caller read the keys again; a reading under way no longer counts."""
         self._expired_at = self._monotonic()
 
-    def _is_current(self) -> bool:
+    @property
+    def is_current(self) -> bool:
+        """Whether the keys were read lately."""
         read_at = self._read_at
         if read_at is None or read_at < self._expired_at:
             return False
@@ -145,28 +149,54 @@ _SESSION_PATTERN = re.compile(r"session_[a-z2-7]{52}", re.ASCII)
 
 
 class Role(StrEnum):
-    """The roles of a key. `admin` includes the others, and creates and revokes keys."""
+    """The roles of a caller. `admin` includes the others, and creates and revokes keys.
+
+    Only a person has the role `approve`: keys are for machines.
+    """
 
     DECIDE = "decide"
     READ = "read"
     LABEL = "label"
+    APPROVE = "approve"
     ADMIN = "admin"
+
+
+# The roles that a key may have.
+KEY_ROLES = tuple(role for role in Role if role is not Role.APPROVE)
+# The roles of people, and what each may do.
+PERSON_ROLES: Mapping[str, frozenset[Role]] = {
+    "reader": frozenset({Role.READ}),
+    "reviewer": frozenset({Role.READ, Role.LABEL}),
+    "approver": frozenset({Role.READ, Role.LABEL, Role.APPROVE}),
+    "admin": frozenset(Role),
+}
 
 
 class Principal(NamedTuple):
     """The caller. `tenant` is None for a key of all tenants: then a request may name any.
 
     `subjects` are those that the caller is bound to, None for any. With none, it may name any
-    subject, and grants do not count for it.
+    subject, and grants do not count for it. `person` is the login of a person who is logged in, and
+    `groups` are those of this person.
     """
 
     name: str
     tenant: str | None
     roles: frozenset[Role]
     subjects: frozenset[str] | None = None
+    person: str | None = None
+    groups: frozenset[str] = frozenset()
+
+    @property
+    def kind(self) -> str:
+        """What the caller is, in words: a key or a person."""
+        return "key" if self.person is None else "person"
 
     def has_role(self, role: Role) -> bool:
         """Return whether the caller has a role."""
+        # INVARIANT: no key approves, only a person does.
+        if role is Role.APPROVE and self.person is None:
+            return False
         return role in self.roles or Role.ADMIN in self.roles
 
     def require_subjects(self, *subjects: Any) -> None:
@@ -182,7 +212,7 @@ class Principal(NamedTuple):
                 # The gate says what is wrong with it.
                 continue
             if name is not None and name.name not in {None, *(self.subjects or ())}:
-                raise forbidden("this key is bound to other subjects")
+                raise forbidden(f"this {self.kind} is bound to other subjects")
 
 
 # Any caller on a loopback address, while there is no key. Not an admin: only a user who can
@@ -217,11 +247,14 @@ def make_key(
     Raises:
         InputError: A role is unknown or missing, or a text is invalid.
     """
-    roles_help = f"one of {', '.join(Role)}"
+    roles_help = f"one of {', '.join(KEY_ROLES)}"
     try:
         chosen = sorted({Role(role) for role in roles})
     except ValueError as error:
         raise InputError(f"unknown role: {error}", where="roles", help=roles_help) from None
+    if Role.APPROVE in chosen:
+        problem = "a key cannot approve: only a person who is logged in can"
+        raise InputError(problem, where="roles", help=roles_help)
     if not chosen:
         raise InputError("a key needs a role", where="roles", help=roles_help)
     _check_text("tenant", tenant, MAX_NAME_LENGTH)
@@ -252,6 +285,27 @@ def make_key(
     return NewKey(token, key)
 
 
+def has_valid_key(store: Store | None, clock: Clock = system_clock) -> bool:
+    """Return whether a store holds a key that is neither revoked nor expired.
+
+    Raises:
+        StorageError: The store cannot be read.
+    """
+    keys = () if store is None else store.list_keys()
+    now = format_timestamp(clock())
+    return any(key.revoked_at is None and (key.expires_at or "9999") > now for key in keys)
+
+
+def has_active_person(store: Store | None) -> bool:
+    """Return whether a store holds a person who may log in.
+
+    Raises:
+        StorageError: The store cannot be read.
+    """
+    people = () if store is None else store.list_people()
+    return any(person.disabled_at is None for person in people)
+
+
 def digest_of(token: str) -> str:
     """Return the digest under which a key is stored."""
     return f"sha256:{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -266,6 +320,14 @@ def _check_text(name: str, text: str, max_length: int) -> None:
         raise InputError(f"at most {max_length} characters, not {len(text)}", where=name)
     if not text.isprintable():
         raise InputError("it contains an unprintable character", where=name)
+
+
+class LoginWays(NamedTuple):
+    """How to log in: whether there are keys and people, and whether nobody needs to yet."""
+
+    keys: bool
+    people: bool
+    is_open: bool
 
 
 class _CachedKey(NamedTuple):
@@ -299,6 +361,8 @@ class Authenticator:
         self.allow_local = allow_local
         self._clock = clock
         self._cache = KeyCache(self._load_keys, memory_s=memory_s)
+        # Whether there are keys and people, as of the last reading.
+        self._has_keys = self._has_people = False
 
     def cached_principal(self, token: str | None, *, is_local: bool = True) -> Principal | None:
         """Return the caller if the cache knows it, without a look into the store; else None.
@@ -333,8 +397,10 @@ class Authenticator:
             raise _unauthorized_error("this key is unknown, expired or revoked")
         return caller
 
-    def open_session(self, key_id: str, lifetime: timedelta) -> str:
-        """Store a login with a key, and return its secret for the cookie. May wait for the store.
+    def open_session(self, caller: Principal, lifetime: timedelta, *, generation: int = 0) -> str:
+        """Store a login, and return its secret for the cookie. May wait for the store.
+
+        The session of a person counts as long as the person has that `generation`.
 
         Raises:
             StorageError: It could not be stored.
@@ -345,9 +411,11 @@ class Authenticator:
         now = self._clock()
         session = LoginSession(
             digest=digest_of(secret),
-            key_id=key_id,
+            key_id=caller.name,
             created_at=format_timestamp(now),
             expires_at=format_timestamp(now + lifetime),
+            person=caller.person or "",
+            generation=generation,
         )
         self._store.add_session(session)
         return secret
@@ -378,6 +446,21 @@ class Authenticator:
             return None
         return self._valid_principal(await self._cache.look_up(digest_of(secret)))
 
+    async def find_ways(self) -> LoginWays:
+        """Return how callers can log in. May wait for the store.
+
+        Raises:
+            StorageError: The store cannot be read.
+        """
+        if not self._cache.is_current:
+            await self._cache.is_empty()
+        is_open = self.allow_local and not self._has_keys and not self._has_people
+        return LoginWays(self._has_keys, self._has_people, is_open)
+
+    def expire(self) -> None:
+        """Have the next caller read keys, people and sessions again."""
+        self._cache.expire()
+
     def close(self) -> None:
         """Stop reading keys from the store."""
         self._cache.close()
@@ -387,7 +470,15 @@ class Authenticator:
             return {}
         cached = self._list_keys(self._store.list_keys())
         by_id = {entry.caller.name: entry for entry in cached.values() if entry.caller is not None}
+        people = {person.login: person for person in self._store.list_people()}
+        # The first person ends open local access, as the first key does. No digest is like this.
+        self._has_keys, self._has_people = bool(cached), bool(people)
+        cached |= {f"{PERSON_PREFIX}{login}": _CachedKey(None, None) for login in people}
         for session in self._store.list_sessions():
+            if session.person:
+                caller = _session_person(session, people.get(session.person))
+                cached[session.digest] = _CachedKey(caller, session.expires_at)
+                continue
             entry = by_id.get(session.key_id)
             if entry is not None and entry.caller is not None:
                 ends = min(filter(None, (session.expires_at, entry.expires_at)))
@@ -421,6 +512,29 @@ class Authenticator:
         expires_at = entry.expires_at
         expired = expires_at is not None and expires_at <= format_timestamp(self._clock())
         return None if expired else entry.caller
+
+
+def _session_person(session: LoginSession, person: Person | None) -> Principal | None:
+    """Return the caller of a person's session, or None if it no longer counts."""
+    # INVARIANT: a session never lets in longer than its person does.
+    if person is None or person.disabled_at or person.generation != session.generation:
+        return None
+    return person_principal(person)
+
+
+def person_principal(person: Person) -> Principal:
+    """Return a person as a caller, who may name no other subject."""
+    # A role that a newer version of demur may have stored has no power.
+    roles = PERSON_ROLES.get(person.role, frozenset())
+    return Principal(
+        name=f"{PERSON_PREFIX}{person.login}",
+        tenant=person.tenant or None,
+        roles=roles,
+        # INVARIANT: a person asks for nobody else, so nobody approves what they asked for.
+        subjects=frozenset({f"user:{person.login}", f"person:{person.login}"}),
+        person=person.login,
+        groups=frozenset(person.groups.split()),
+    )
 
 
 def _limit_roles(caller: Principal) -> Principal:

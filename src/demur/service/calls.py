@@ -98,7 +98,7 @@ class ApiCall(NamedTuple):
         if self.receive is None:
             return await run
         work = asyncio.ensure_future(run)
-        hung_up = asyncio.ensure_future(_wait_for_disconnect(self.receive))
+        hung_up = asyncio.ensure_future(wait_for_disconnect(self.receive))
         try:
             await asyncio.wait({work, hung_up}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
@@ -136,7 +136,8 @@ class ApiCall(NamedTuple):
         return named
 
 
-async def _wait_for_disconnect(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Return when the caller hangs up."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -182,7 +183,8 @@ class ApiRoute(NamedTuple):
     larger than other bodies. `stream` says that the body is JSON lines, which are answered by
     server-sent events as they come, and `lines` are the types of both. `all_tenants` says that
     the route needs a key for all tenants. `success` is the status of an answer, `example` a
-    valid body, and `path_schemas` are the schemas of the path's parameters.
+    valid body, and `path_schemas` are the schemas of the path's parameters. `waits_s` is how long
+    an answer may take beyond the usual limit, for long polling.
     """
 
     method: str
@@ -203,6 +205,7 @@ class ApiRoute(NamedTuple):
     success: int = 200
     example: Any = None
     path_schemas: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    waits_s: float = 0.0
 
     @property
     def body_types(self) -> tuple[str, ...]:

@@ -14,7 +14,9 @@ from urllib.parse import unquote
 from starlette.types import Scope
 
 SESSION_COOKIE = "demur_session"
+SIGN_IN_COOKIE = "demur_sign_in"
 TENANT_COOKIE = "demur_tenant"
+ZONE_COOKIE = "demur_zone"
 COOKIE_LIFETIME = timedelta(hours=12)
 _HOST_PREFIX = "__Host-"
 _DELETED = "; Expires=Thu, 01 Jan 1970 00:00:00 GMT"
@@ -67,13 +69,21 @@ def cookie_name(name: str, *, is_secure: bool) -> str:
 
 
 def make_cookie(
-    name: str, value: str, *, is_secure: bool, lifetime: timedelta = COOKIE_LIFETIME
+    name: str,
+    value: str,
+    *,
+    is_secure: bool,
+    lifetime: timedelta = COOKIE_LIFETIME,
+    same_site: str = "Strict",
 ) -> str:
-    """Return an HttpOnly cookie for this service; a lifetime of zero deletes it."""
+    """Return an HttpOnly cookie for this service; a lifetime of zero deletes it.
+
+    With `same_site="Lax"`, browsers also send it when a link of another site leads here.
+    """
     age = int(lifetime.total_seconds())
     ends, secure = "" if age else _DELETED, "; Secure" if is_secure else ""
     pair = f"{cookie_name(name, is_secure=is_secure)}={value}"
-    return f"{pair}; Path=/; Max-Age={age}{ends}; HttpOnly; SameSite=Strict{secure}"
+    return f"{pair}; Path=/; Max-Age={age}{ends}; HttpOnly; SameSite={same_site}{secure}"
 
 
 def read_cookie(headers: Mapping[str, str], name: str, *, is_secure: bool = False) -> str:

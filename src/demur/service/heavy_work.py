@@ -13,29 +13,27 @@ from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
+from demur.audit.period_report import PeriodReport, build_period_report, verify_small_chains
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Surface
 from demur.enforce.opening import build_agent_pipeline
 from demur.errors import DemurError
 from demur.gate.config import Config, database_path, open_configured_store
 from demur.gate.guard_run import GuardResult
 from demur.gate.guard_settings import GuardSettings
 from demur.gate.pipeline import GuardPipeline
-from demur.guards.builtin import parse_event
+from demur.guards.builtin import EMPTY_EVENTS, parse_event
 from demur.service.json_body import encode_json, require_unique_keys
 from demur.service.record_search import find_newest, record_view
+from demur.service.sample import SAMPLE_TENANT
 from demur.store.backend import RecordFilter
 from demur.store.store import Store
 from demur.triage.counts import RefusalCounts, TriageOptions
 from demur.triage.scan import scan_stream
 
-# The smallest event of surfaces whose event is not a text.
-EMPTY_EVENTS: dict[str, dict[str, Any]] = {
-    Surface.TOOL_CALL: {"name": "none"},
-    Surface.TOOL_LOOP: {"calls": []},
-    Surface.COMPACTION: {"before": [], "after": []},
-}
+# What a report reads within a call: decisions of the period, and links of the chains.
+_MAX_REPORTED = 100_000
+_MAX_VERIFIED = 50_000
 
 
 def _find_nothing() -> None:
@@ -117,6 +115,23 @@ def find_page(context: WorkContext, query: RecordFilter, now: datetime, limit: i
     following = found[limit - 1].decision_id if len(found) > limit else None
     shown = [record_view(record) for record in found[:limit]]
     return encode_json({"decisions": shown, "next": following})
+
+
+def report_period(context: WorkContext, tenant: str | None, since: str, until: str) -> PeriodReport:
+    """Return the report on a period of one tenant, or of all; made-up decisions are left out.
+
+    Raises:
+        InputError: The period holds more decisions than a call may read.
+        StorageError: The store cannot be read.
+    """
+    store = context.find_store()
+    if store is None:
+        return PeriodReport((), since, until, None, ())
+    known = store.backend.list_tenants()
+    real = [one for one in known if one != SAMPLE_TENANT] or known
+    tenants = real if tenant is None else [one for one in known if one == tenant]
+    proof = verify_small_chains(store, tenants, _MAX_VERIFIED)
+    return build_period_report(store, tenants, since, until, proof=proof, max_records=_MAX_REPORTED)
 
 
 class LogTooLargeError(DemurError, ValueError):

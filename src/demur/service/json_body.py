@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from demur.service.problem import invalid_call, replace_surrogates
-from demur.source.mismatch import describe_mismatch
+from demur.source.mismatch import describe_mismatch, locate_unknown_field
 
 T = TypeVar("T")
 encode_json = msgspec.json.Encoder().encode
@@ -28,7 +28,7 @@ def decode_json(raw: bytes, kind: type[T], *, check_keys: bool = True) -> T:
     try:
         value: T = decoder.decode(raw)
     except msgspec.ValidationError as error:
-        found = describe_mismatch(error, kind)
+        found = locate_unknown_field(describe_mismatch(error, kind), kind)
         raise invalid_call(422, found.problem, found.where, found.help) from error
     except RecursionError as error:
         raise invalid_call(400, "the body is nested too deeply") from error

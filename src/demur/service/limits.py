@@ -4,13 +4,19 @@ The rate arithmetic is the rate guard's (GCRA), without its evidence because eve
 """
 
 import asyncio
+import os
+import struct
 import time
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from hashlib import blake2b
+from importlib import import_module
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
+from mmap import mmap
+from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -64,6 +70,78 @@ class RateBuckets:
                 if level > (now - at) * self._rate
             }
         return len(self._levels) < self._max_keys
+
+
+# A digest of the key, the level of its bucket, and when that was.
+_SHARED_SLOT = struct.Struct("<16sdd")
+_MAX_PROBES = 32
+
+
+class SharedRateBuckets:
+    """`RateBuckets` that the processes of one machine share: in a file, which each of them maps.
+
+    A key has one of the slots that follow from its digest. A slot whose bucket is empty is free for
+    another key; while none is, a new key waits. The clock has to be the same in all processes.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        rate: float,
+        burst: int,
+        *,
+        slots: int = 4096,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fcntl = import_module("fcntl")
+        self._rate = rate
+        self._burst = burst
+        self._slots = slots
+        self._monotonic = monotonic
+        size = slots * _SHARED_SLOT.size
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        os.truncate(self._file, size)
+        self._map = mmap(self._file, size)
+
+    def wait_for(self, key: str) -> float:
+        """Count a call and return 0, or return the seconds to wait if it is over the limit."""
+        digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        self._fcntl.lockf(self._file, self._fcntl.LOCK_EX)
+        try:
+            return self._count_call(digest, self._monotonic())
+        finally:
+            self._fcntl.lockf(self._file, self._fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._map.close()
+        os.close(self._file)
+
+    def _count_call(self, digest: bytes, now: float) -> float:
+        place, level, at = self._find_slot(digest, now)
+        if place is None:
+            return 1 / self._rate
+        level = fill_level(level, at, now, self._rate, 1.0)
+        if level > self._burst:
+            return (level - self._burst) / self._rate
+        _SHARED_SLOT.pack_into(self._map, place, digest, level, now)
+        return 0.0
+
+    def _find_slot(self, digest: bytes, now: float) -> tuple[int | None, float, float]:
+        """Return the place of a key's slot, or of a free one, with its level and time."""
+        first = int.from_bytes(digest[:8], "big")
+        free: int | None = None
+        for step in range(_MAX_PROBES):
+            place = (first + step) % self._slots * _SHARED_SLOT.size
+            owner, level, at = _SHARED_SLOT.unpack_from(self._map, place)
+            if owner == digest:
+                return place, level, at
+            if free is None and level <= (now - at) * self._rate:
+                free = place
+            if not any(owner):
+                # Nobody was ever here, so the key cannot be further on.
+                break
+        return free, 0.0, now
 
 
 class _Spent(NamedTuple):

@@ -47,9 +47,9 @@ def invalid_call(
     return ProblemError(status, ReasonCode.REQUEST_INVALID, problem, where=where, help=help)
 
 
-def forbidden(problem: str) -> ProblemError:
+def forbidden(problem: str, help: str | None = None) -> ProblemError:  # noqa: A002 - as in every error of demur
     """Return the error for a caller that may not do this."""
-    return ProblemError(403, ReasonCode.PERMISSION_DENIED, problem)
+    return ProblemError(403, ReasonCode.PERMISSION_DENIED, problem, help=help)
 
 
 def unavailable(problem: str, code: ReasonCode = ReasonCode.STORAGE_UNAVAILABLE) -> ProblemError:

@@ -26,6 +26,7 @@ _HORIZONS = tuple(timedelta(days=days) for days in (1, 7, 30, 366, 36_600))
 # Clocks of other machines may be ahead.
 _CLOCK_SKEW = timedelta(days=366)
 _HOUR = timedelta(hours=1)
+_MAX_INDEXED_RECORDS = 20_000
 _TALLIED_FIELDS = frozenset(
     {"outcome", "verdict", "reason_code", "decision_output", "refusal_class"}
 )
@@ -35,7 +36,16 @@ _NARROWED_FIELDS = frozenset({"tenant", "action_type", "since", "until", "unrevi
 def find_newest(
     store: Store, query: RecordFilter, now: datetime, limit: int
 ) -> list[DecisionRecord]:
-    """Return the newest records that match, at most `limit`."""
+    """Return the newest records that match, at most `limit`.
+
+    A search by text indexes a bounded number of new records first.
+    """
+    if query.text is not None:
+        return list(
+            store.find_records(
+                query, newest_first=True, limit=limit, index_limit=_MAX_INDEXED_RECORDS
+            )
+        )
     if not _is_tallied(query):
         return list(store.find_records(query, newest_first=True, limit=limit))
     tenants = [query.tenant] if query.tenant else [head.tenant for head in store.list_heads()]
@@ -124,15 +134,21 @@ def record_view(record: DecisionRecord) -> dict[str, Any]:
     return shown
 
 
+def find_record(call: ApiCall, name: str) -> DecisionRecord | None:
+    """Return the record of that id, if the caller may see it. May wait for the store."""
+    # A text that cannot be an id never reaches the database.
+    if not _ID_PATTERN.fullmatch(name):
+        return None
+    return call.service.store.get(name, call.caller.tenant)
+
+
 def require_record(call: ApiCall) -> DecisionRecord:
     """Return the record that the path names. May wait for the store.
 
     Raises:
         ProblemError: There is none, or it is another tenant's; both look the same.
     """
-    name = call.path["decision_id"]
-    # A text that cannot be an id never reaches the database.
-    found = _ID_PATTERN.fullmatch(name) and call.service.store.get(name, call.caller.tenant)
-    if not found:
+    found = find_record(call, call.path["decision_id"])
+    if found is None:
         raise invalid_call(404, "there is no such decision")
     return found

@@ -1,27 +1,43 @@
 """The parts that a running service is made of, built once and shared by all calls."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import cached_property
 from math import ceil, inf
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Surface
 from demur.enforce.history import CallHistories, EncodedHistories, TenantHistories
 from demur.enforce.opening import build_enforcer
-from demur.gate.clock import Clock, system_clock
+from demur.gate.approval_queue import ApprovalQueue
+from demur.gate.clock import Clock, format_timestamp, system_clock
 from demur.gate.gate import Gate
 from demur.gate.guard_settings import GuardSettings
+from demur.gate.monitor import GuardrailMonitor, Monitor
+from demur.gate.people import PeopleSettings
 from demur.gate.rate import Limiter, RateGuard
+from demur.grants.person_keys import ServiceKey
 from demur.guards.rate import RateLimit
 from demur.listener import is_loopback
+from demur.service.approval_waits import ApprovalWaits
 from demur.service.authentication import LOCAL, Authenticator, Principal
 from demur.service.heavy_work import WorkContext, WorkSetup, check_keys
-from demur.service.limits import LoginLimiter, RateBuckets, WorkBudgets, WorkerPool
+from demur.service.limits import (
+    LoginLimiter,
+    RateBuckets,
+    SharedRateBuckets,
+    WorkBudgets,
+    WorkerPool,
+)
+from demur.service.oidc import OidcClient
+from demur.service.people import Passwords
 from demur.service.problem import ProblemError, unavailable
 from demur.service.settings import ServiceSettings, parse_networks
 from demur.service.work_pool import HeavyWorkPool
+from demur.store.rows import ApprovalRow
 from demur.store.store import Store
 
 if TYPE_CHECKING:
@@ -36,15 +52,25 @@ _MAX_PAGES = 64
 # Logs are large, and stay in memory while they are scanned.
 _MAX_LOGS = 4
 _MAX_STREAMS = 1000
+_MAX_LOGINS = 32
+# Where a caller who asks for it gets a changed text instead of a refusal.
+_CHANGED_SURFACES = (
+    Surface.INPUT,
+    Surface.OUTPUT,
+    Surface.TOOL_CALL,
+    Surface.TOOL_RESULT,
+    Surface.RETRIEVAL,
+)
 
 
 class Service:
     """A gate, and everything that the routes need beside it. The caller owns the gate.
 
     `guards` are the operator's settings of guards, and `histories` keep the tool calls of runs.
-    `sample` says that the store holds sample decisions, which the dashboard shows. Calls are
-    counted in this process, or by a `limiter` that several processes share. `work` sets up the
-    processes for heavy work; without it, that is done on threads.
+    `people` are the settings of people who log in. `sample` says that the store holds sample
+    decisions, which the dashboard shows. Calls are counted in this process, in `buckets` that the
+    workers of this machine share, or by a `limiter` that several machines share. `work` sets up
+    the processes for heavy work; without it, that is done on threads.
     """
 
     def __init__(
@@ -56,7 +82,9 @@ class Service:
         histories: CallHistories | None = None,
         metrics: "Metrics | None" = None,
         limiter: Limiter | None = None,
+        buckets: SharedRateBuckets | None = None,
         work: WorkSetup | None = None,
+        people: PeopleSettings | None = None,
         clock: Clock = system_clock,
         sample: bool = False,
     ) -> None:
@@ -65,10 +93,17 @@ class Service:
         self.metrics = metrics
         self.guards = GuardSettings() if guards is None else guards
         kept = TenantHistories(lambda _: EncodedHistories()) if histories is None else histories
-        self.enforcer = build_enforcer(gate, self.guards, monitor=metrics, histories=kept)
+        self.monitor = GuardrailMonitor(clock=clock)
+        if metrics is not None:
+            metrics.add_monitor(self.monitor)
+        watching: Monitor = self.monitor if metrics is None else metrics
+        self.enforcer = build_enforcer(
+            gate, self.guards, monitor=watching, histories=kept, carried=_CHANGED_SURFACES
+        )
         self.clock = clock
         self.sample = sample
         self.closing = False
+        self.started_at = format_timestamp(clock())
         # When the store last answered, for `/ready`.
         self.checked_at = -inf
         # The surfaces whose guards have compiled their rules.
@@ -80,13 +115,19 @@ class Service:
             clock=clock,
         )
         rate, burst = self.settings.rate, self.settings.burst
-        self._buckets = RateBuckets(rate, burst)
+        self._buckets = RateBuckets(rate, burst) if buckets is None else buckets
         limit = RateLimit(count=rate, per_s=1.0, burst=burst)
         self._shared_limit = None if limiter is None else RateGuard(limit, limiter=limiter)
         self.proxies = parse_networks(self.settings.proxies)
         self._lock = Lock()
         self._closers: list[Callable[[], None]] = []
         self.login_limiter = LoginLimiter()
+        self.approval_waits = ApprovalWaits(self._find_approvals, lambda: self.closing)
+        self.people = PeopleSettings() if people is None else people
+        self.passwords = Passwords()
+        oidc = self.people.oidc
+        self.oidc = None if oidc is None else OidcClient(oidc, clock=clock)
+        self._service_key: ServiceKey | None = None
         self.budgets = WorkBudgets(
             self.settings.budget_window_s,
             max_bytes=self.settings.budget_bytes,
@@ -101,7 +142,9 @@ class Service:
         )
         self.run_blocking = self.store_pool.run
         self._count_pool = WorkerPool("counts", threads=_THREADS, max_jobs=_MAX_WAITING)
-        self._pools = (self.page_pool, self.store_pool, self._count_pool)
+        # Hashing passwords takes memory and time by design, so one is hashed at a time.
+        self.password_pool = WorkerPool("passwords", threads=1, max_jobs=_MAX_LOGINS)
+        self._pools = (self.page_pool, self.store_pool, self._count_pool, self.password_pool)
         pipeline = self.enforcer.pipeline
         context = WorkContext(self.guards, gate.registry, pipeline, lambda: gate.store)
         self.heavy_pool = HeavyWorkPool(
@@ -112,6 +155,19 @@ class Service:
         self.heavy_enforcer.pipeline = self.enforcer.pipeline.with_runner(self.heavy_pool.run_guard)
         self._open_logs = 0
         self._open_streams = 0
+
+    @cached_property
+    def approvals(self) -> ApprovalQueue:
+        """The queue of what waits for people.
+
+        Raises:
+            ProblemError: The gate has no store.
+        """
+        self.require_store()
+        return ApprovalQueue(self.gate, self.require_service_key, clock=self.clock)
+
+    async def _find_approvals(self, decision_ids: Collection[str]) -> list[ApprovalRow]:
+        return await self.run_blocking(self.store.find_approvals, decision_ids)
 
     @property
     def store(self) -> Store:
@@ -132,6 +188,17 @@ class Service:
             problem = "this service stores no decisions"
             raise ProblemError(503, ReasonCode.STORAGE_UNAVAILABLE, problem)
         return self.gate.store
+
+    def require_service_key(self) -> ServiceKey:
+        """Return the key that keeps the keys of people; its file is read at the first use.
+
+        Raises:
+            GrantError: The file is missing, others can read it, or it holds no service key.
+        """
+        with self._lock:
+            if self._service_key is None:
+                self._service_key = ServiceKey.from_file(self.people.key)
+            return self._service_key
 
     @contextmanager
     def reserve_log_slot(self) -> Iterator[None]:

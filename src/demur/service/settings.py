@@ -13,6 +13,7 @@ _Positive = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 _NotNegative = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 _Host = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+_TraceAddress = Annotated[str, msgspec.Meta(pattern=r"^$|^https?://[^\s]*\{trace_id\}[^\s]*$")]
 _Place = Annotated[str, msgspec.Meta(max_length=4096, pattern="^[^\\x00]*$")]
 
 
@@ -24,9 +25,11 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     `proxies` are addresses of proxies whose word on that counts. `rate` requests a second are
     admitted for each key, `burst` at once. Within `budget_window_s`, the calls of a key may hold
     `budget_bytes` and take `budget_cpu_s` of processor time. `work_processes` do heavy work for
-    each worker. New keys expire after `key_days`. `runs` is the folder whose runs of evals the
-    dashboard shows. Every `anchor_every_s`, the heads of the chains are signed with the key in the
-    file `anchor_key` and go to `anchor`, a file or a URL.
+    each worker. `access_log` writes a line of JSON for each call to the standard error.
+    `trace_url` is the address of a trace, with `{trace_id}` in it. New keys expire after
+    `key_days`. `runs` is the folder whose runs of evals the dashboard shows. Every
+    `anchor_every_s`, the heads of the chains are signed with the key in the file `anchor_key`
+    and go to `anchor`, a file or a URL.
     """
 
     host: _Host = "127.0.0.1"
@@ -51,6 +54,8 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     budget_cpu_s: _Positive = 8.0
     work_processes: Annotated[int, msgspec.Meta(ge=0, le=64)] = 1
     most_connections: _Count = 20_000
+    access_log: bool = False
+    trace_url: _TraceAddress = ""
     key_days: Annotated[float, msgspec.Meta(gt=0, le=36_500)] = 90.0
     key_memory_s: Annotated[float, msgspec.Meta(ge=0.2, le=3600)] = 2.0
     runs: _Place = "runs"

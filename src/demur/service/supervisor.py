@@ -24,7 +24,7 @@ from demur.listener import listener_url
 from demur.service.sample import has_sample, make_sample
 from demur.service.server import bind_listener, handle_stop_signals, serve
 from demur.service.settings import ServiceSettings
-from demur.service.worker import make_app, require_keys
+from demur.service.worker import RATES_VARIABLE, make_app, require_keys
 
 _TICK_S = 0.1
 # A worker that ends sooner than this counts as failed to start.
@@ -57,7 +57,8 @@ class Supervisor:
             handle_stop_signals(lambda *_: self.stop()),
             _liveness_pipe() as alive,
         ):
-            variables = {_METRICS_VARIABLE: shared, **os.environ}
+            rates = str(Path(shared) / "rates")
+            variables = {_METRICS_VARIABLE: shared, **os.environ, RATES_VARIABLE: rates}
             try:
                 ready = self._start_worker(listener, alive, variables)
                 while len(self._workers) < self._settings.workers:

@@ -7,7 +7,7 @@
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -19,16 +19,21 @@ from starlette.applications import Starlette
 from demur.codes.loading import default_registry
 from demur.enforce.history import CallHistories, FileHistories, TenantHistories
 from demur.errors import DemurError, InputError
-from demur.gate.clock import Entropy, format_timestamp, system_clock, system_entropy
+from demur.gate.clock import Entropy, system_entropy
 from demur.gate.config import Config, database_path, find_config, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.grants.keys import read_signing_key
 from demur.listener import is_loopback
 from demur.observe.anchoring import AnchorSchedule
+from demur.observe.approval_notices import NoticeDelivery
 from demur.observe.metrics import Metrics
+from demur.observe.schedule import Schedule
+from demur.service.access import open_access_log
 from demur.service.app import build_app
+from demur.service.authentication import has_active_person, has_valid_key
 from demur.service.dashboard import page_routes
 from demur.service.heavy_work import WorkSetup
+from demur.service.limits import SharedRateBuckets
 from demur.service.routes.checks import warm_guards
 from demur.service.sample import has_sample
 from demur.service.server import ApiServer
@@ -36,6 +41,10 @@ from demur.service.service import Service
 from demur.service.settings import ServiceSettings, read_settings
 
 _MAX_HISTORY_BYTES = 256 << 10
+# The supervisor names the file of the rates that its workers share.
+RATES_VARIABLE = "DEMUR_SHARED_RATES"
+_APPROVALS_EVERY_S = 5.0
+_NOTICES_EVERY_S = 1.0
 _SWITCH_INTERVAL_S = 0.0005
 
 
@@ -89,6 +98,8 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
     """
     # Threads that work hand the interpreter back to the event loop sooner.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    if settings.access_log:
+        open_access_log()
     metrics = Metrics(default_registry(*config.registries))
     gate = open_gate(config, sinks=(metrics.count_decision,), entropy=RandomBuffer())
     try:
@@ -96,12 +107,15 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
         schedule = _open_schedule(gate, settings)
         sample = gate.store is not None and has_sample(gate.store)
         histories = _open_histories(config) if settings.workers > 1 else None
+        buckets = _open_buckets(settings)
         service = Service(
             gate,
             settings,
             guards=config.guards,
+            people=config.people,
             histories=histories,
             metrics=metrics,
+            buckets=buckets,
             work=WorkSetup(config.guards, tuple(config.registries), config),
             sample=sample,
         )
@@ -111,7 +125,13 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
     if schedule is not None:
         service.on_close(schedule.stop)
         schedule.start()
+    if gate.store is not None:
+        for repeated in _open_approval_schedules(service, metrics):
+            service.on_close(repeated.stop)
+            repeated.start()
     service.on_close(gate.close)
+    if buckets is not None:
+        service.on_close(buckets.close)
     Thread(target=_warm_up, args=(service,), daemon=True).start()
     return build_app(service, page_routes(service))
 
@@ -121,6 +141,35 @@ def _open_schedule(gate: Gate, settings: ServiceSettings) -> AnchorSchedule | No
         return None
     key = read_signing_key(Path(settings.anchor_key))
     return AnchorSchedule(gate.store, key, settings.anchor, settings.anchor_every_s)
+
+
+def _open_buckets(settings: ServiceSettings) -> SharedRateBuckets | None:
+    """Return the rates that the workers of a supervisor share; None without one."""
+    path = os.environ.get(RATES_VARIABLE)
+    if path is None or settings.workers == 1:
+        return None
+    return SharedRateBuckets(Path(path), settings.rate, settings.burst)
+
+
+def _open_approval_schedules(service: Service, metrics: Metrics) -> Iterator[Schedule]:
+    """Yield what expires and escalates requests for approval, and what sends notices of them."""
+
+    def run_due() -> str:
+        return f"{len(service.approvals.run_due())} steps"
+
+    words = ("requests for approval cannot be brought up to date", "they are up to date again")
+    yield Schedule(run_due, _APPROVALS_EVERY_S, name="demur-approvals", words=words)
+    gate = service.gate
+    if gate.approvals.webhook:
+        notices = NoticeDelivery(
+            service.store,
+            gate.registry,
+            gate.approvals,
+            clock=service.clock,
+            count=metrics.count_notice,
+        )
+        words = ("requests for approval cannot be read", "they are read again")
+        yield Schedule(notices.deliver_due, _NOTICES_EVERY_S, name="demur-notices", words=words)
 
 
 def _open_histories(config: Config) -> CallHistories:
@@ -146,13 +195,14 @@ def _open_histories(config: Config) -> CallHistories:
 
 
 def _warm_up(service: Service) -> None:
-    """Start processes, load tallies and compile rules, so that the first calls are not slow."""
+    """Start processes, load tallies, index words and compile rules, so that no call waits."""
     service.heavy_pool.start()
     store = service.gate.store
     if store is not None:
         now = service.clock()
         with suppress(DemurError):
             store.read_tallies(None, now, now)
+            store.update_search()
     warm_guards(service)
 
 
@@ -165,9 +215,7 @@ def require_keys(gate: Gate, settings: ServiceSettings) -> None:
     """
     if is_loopback(settings.host):
         return
-    now = format_timestamp(system_clock())
-    keys = () if gate.store is None else gate.store.list_keys()
-    if not any(key.revoked_at is None and (key.expires_at or "9999") > now for key in keys):
+    if not has_valid_key(gate.store) and not has_active_person(gate.store):
         raise InputError(
             "demur refuses to listen on this address: others can reach it, and there is no valid "
             "API key",

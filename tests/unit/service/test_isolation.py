@@ -7,11 +7,13 @@ import httpx
 import msgspec
 import pytest
 from support.gates import grant, refund
+from support.people import add_person
 from support.service_app import Caller, add_key, open_service
 
 from demur.observe.metrics import Metrics
 from demur.service.calls import ApiRoute
 from demur.service.routes import ROUTES
+from demur.store.events import OTHER_KINDS
 
 MARK = "only-acme-knows-this"
 
@@ -71,6 +73,71 @@ def refused(method: str, path: str, body: Any = None) -> Callable[[TenantSetup],
     return asked
 
 
+def lists_approvals(setup: TenantSetup) -> httpx.Response:
+    assert setup.asks("GET", "/v1/approvals?tenant=acme").status_code == 403
+    answered = setup.asks("GET", "/v1/approvals")
+    assert answered.json() == {"approvals": [], "next": None}
+    own = setup.call("GET", "/v1/approvals", key=setup.acme).json()
+    assert setup.decision_id in [one["decision_id"] for one in own["approvals"]]
+    return answered
+
+
+def unknown_approval(setup: TenantSetup) -> httpx.Response:
+    known, never = (
+        setup.asks("GET", f"/v1/approvals/{decision_id}")
+        for decision_id in (setup.decision_id, "01M7FH87G05XE3DVBS9XHS0H7C")
+    )
+    assert (known.status_code, known.content) == (never.status_code, never.content)
+    assert known.status_code == 404
+    return known
+
+
+def reports_guards(setup: TenantSetup) -> httpx.Response:
+    assert setup.asks("GET", "/v1/guards?tenant=acme").status_code == 403
+    return setup.asks("GET", "/v1/guards")
+
+
+def erases(setup: TenantSetup) -> httpx.Response:
+    """Search for what acme holds: another tenant finds none of it, and erases none."""
+    order = {"identifier": MARK, "reason": "x"}
+    foreign = setup.asks("POST", "/v1/erasures?tenant=acme", order)
+    assert foreign.status_code == 403
+    answered = setup.asks("POST", "/v1/erasures", order)
+    assert (answered.status_code, answered.json()["records"]) == (200, 0)
+    record = setup.call.store.get(setup.decision_id)
+    assert record is not None
+    assert record.sealed is not None
+    return foreign
+
+
+def previews_erasure(setup: TenantSetup) -> httpx.Response:
+    foreign = setup.asks("POST", "/v1/erasures/preview?tenant=acme", {"identifier": MARK})
+    assert foreign.status_code == 403
+    answered = setup.asks("POST", "/v1/erasures/preview", {"identifier": MARK})
+    assert (answered.json()["records"], answered.json()["others"]) == (
+        0,
+        dict.fromkeys(OTHER_KINDS, 0),
+    )
+    return answered
+
+
+def reports(path: str) -> Callable[[TenantSetup], httpx.Response]:
+    """Return the case of a report: the other tenant's is empty, and it names no other tenant."""
+
+    def asked(setup: TenantSetup) -> httpx.Response:
+        assert setup.asks("GET", f"{path}?tenant=acme").status_code == 403
+        own = setup.call("GET", f"{path}?until=2100-01-01", key=setup.acme)
+        assert own.status_code == 200
+        assert "refund" in own.text
+        answered = setup.asks("GET", f"{path}?until=2100-01-01")
+        assert answered.status_code == 200
+        assert "refund" not in answered.text
+        assert "acme" not in answered.text
+        return answered
+
+    return asked
+
+
 def decides(setup: TenantSetup) -> httpx.Response:
     claimed = setup.asks("POST", "/v1/decide", {"request": refund(tenant={"id": "acme"})})
     assert claimed.status_code == 422
@@ -105,6 +172,15 @@ def lists_keys(setup: TenantSetup) -> httpx.Response:
     assert setup.asks("GET", "/v1/keys?tenant=acme").status_code == 403
     answered = setup.asks("GET", "/v1/keys")
     assert {key["tenant"] for key in answered.json()["keys"]} == {"other"}
+    return answered
+
+
+def lists_people(setup: TenantSetup) -> httpx.Response:
+    add_person(setup.call.store, tenant="acme", note=MARK)
+    add_person(setup.call.store, "paul", tenant="other")
+    assert setup.asks("GET", "/v1/people?tenant=acme").status_code == 403
+    answered = setup.asks("GET", "/v1/people")
+    assert [person["login"] for person in answered.json()["people"]] == ["paul"]
     return answered
 
 
@@ -167,11 +243,13 @@ def streams(setup: TenantSetup) -> httpx.Response:
     return setup.call("POST", path, content=lines, headers=kind, key=setup.other)
 
 
+_PERSON = {"login": "mary", "role": "admin", "password": "a first sentence to log in with"}
 CASES: dict[str, Callable[[TenantSetup], httpx.Response]] = {
     "decide": decides,
     "resolve": unknown("POST", "/resolve", {"accepted": ["dry_run"]}),
     "enforce prompt": enforces("prompt", {"text": "hello"}, request={}),
     "enforce answer": enforces("answer", {"text": "hello"}),
+    "enforce model": enforces("model", {"text": "I can't help with that."}),
     "enforce tool call": enforces("tool_call", {"name": "ls"}, request={}),
     "enforce tool result": enforces("tool_result", {"name": "ls", "result": "x"}),
     "enforce retrieval": enforces("retrieval", {"text": "hello"}),
@@ -196,11 +274,25 @@ CASES: dict[str, Callable[[TenantSetup], httpx.Response]] = {
     "get code": the_same_for_all("GET", "/v1/codes/RCE_RISK"),
     "list grants": lists_grants,
     "revoke grant": revokes_grant,
+    "list approvals": lists_approvals,
+    "get approval": unknown_approval,
+    "approve decision": refused("POST", "/v1/approvals/{decision_id}/approve", {}),
+    "decline decision": refused("POST", "/v1/approvals/{decision_id}/decline", {}),
+    "wait for approval": unknown("GET", "/wait?seconds=1"),
+    "guard report": reports_guards,
+    "preview erasure": previews_erasure,
+    "erase identifier": erases,
+    "report period": reports("/v1/report"),
+    "report period as csv": reports("/v1/report.csv"),
     "list keys": lists_keys,
     "make key": refused("POST", "/v1/keys", {"roles": ["read"], "tenant": "acme"}),
     "revoke key": refused("DELETE", "/v1/keys/{key_id}"),
+    "list people": lists_people,
+    "add person": refused("POST", "/v1/people", {**_PERSON, "tenant": "acme"}),
+    "change person": refused("POST", "/v1/people/mary", {"role": "admin"}),
     "metrics": refused("GET", "/metrics"),
     "health": the_same_for_all("GET", "/health"),
+    "healthz": the_same_for_all("GET", "/healthz"),
     "ready": the_same_for_all("GET", "/ready"),
     "openapi": the_same_for_all("GET", "/openapi.json"),
     "triage": counts_log,
@@ -221,7 +313,9 @@ def test_no_route_tells_one_tenant_about_another(route: ApiRoute, setup: TenantS
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.role], ids=lambda r: r.name)
 def test_no_route_answers_without_a_key_or_the_role(route: ApiRoute, setup: TenantSetup) -> None:
     path = route.path.replace("{surface}", "input").replace("{code:path}", "RCE_RISK")
-    path = path.format(decision_id=setup.decision_id, key_id=setup.key_id, grant_id=MARK)
+    path = path.format(
+        decision_id=setup.decision_id, key_id=setup.key_id, grant_id=MARK, login="mary"
+    )
     body = route.example if route.method == "POST" else None
     nothing = add_key(setup.call.store, "acme", "label" if route.role != "label" else "read")
     setup.call.service.authenticator.allow_local = False

@@ -1,12 +1,22 @@
 import asyncio
+import subprocess
+import sys
 import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.service.limits import LoginLimiter, RateBuckets, WorkBudgets, WorkerPool
+from demur.service.limits import (
+    LoginLimiter,
+    RateBuckets,
+    SharedRateBuckets,
+    WorkBudgets,
+    WorkerPool,
+)
 from demur.service.problem import ProblemError
 
 
@@ -228,3 +238,56 @@ def test_one_key_never_has_all_threads_nor_most_of_the_jobs() -> None:
     asyncio.run(fill())
     pool.close()
     assert (pool._jobs, pool._counts, pool._busy) == (0, {}, {})
+
+
+@given(
+    steps=st.lists(st.tuples(st.floats(0, 5), st.sampled_from(["a", "b", "c"])), max_size=60),
+    rate=st.integers(1, 5),
+    burst=st.integers(1, 6),
+)
+def test_shared_rates_admit_what_those_of_one_process_do(
+    steps: list[tuple[float, str]], rate: int, burst: int
+) -> None:
+    now = [100.0]
+    own = RateBuckets(rate, burst, monotonic=lambda: now[0])
+    with TemporaryDirectory() as folder:
+        # Two workers take turns.
+        workers = [
+            SharedRateBuckets(Path(folder) / "rates", rate, burst, monotonic=lambda: now[0])
+            for _ in range(2)
+        ]
+        for number, (pause, key) in enumerate(steps):
+            now[0] += pause
+            assert workers[number % 2].wait_for(key) == own.wait_for(key)
+        for worker in workers:
+            worker.close()
+
+
+def test_a_key_without_a_free_slot_waits_until_another_is_idle(tmp_path: Path) -> None:
+    now = [100.0]
+    shared = SharedRateBuckets(tmp_path / "rates", 1, 5, slots=4, monotonic=lambda: now[0])
+    waits = [shared.wait_for(f"key {number}") for number in range(5)]
+
+    assert waits == [0, 0, 0, 0, 1]
+    now[0] += 1.5
+    assert shared.wait_for("key 4") == 0
+    # The slot of a key that is in use is not given away.
+    assert shared.wait_for("key 4") == 0
+    shared.close()
+
+
+COUNTING = """
+import sys
+from pathlib import Path
+from demur.service.limits import SharedRateBuckets
+shared = SharedRateBuckets(Path(sys.argv[1]), 1, 50, monotonic=lambda: 100.0)
+print(sum(shared.wait_for("key") == 0 for _ in range(200)))
+"""
+
+
+def test_processes_admit_no_more_than_one_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", COUNTING, str(tmp_path / "rates")]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    admitted = [int(process.communicate()[0]) for process in started]
+
+    assert sum(admitted) == 50

@@ -86,10 +86,13 @@ class Noting(Store):
         *,
         newest_first: bool = False,
         limit: int | None = None,
+        index_limit: int | None = None,
     ) -> Iterator[DecisionRecord]:
         """Note between which times is looked."""
         self.spans = (*self.spans, (record_filter.since, record_filter.until))
-        return super().find_records(record_filter, newest_first=newest_first, limit=limit)
+        return super().find_records(
+            record_filter, newest_first=newest_first, limit=limit, index_limit=index_limit
+        )
 
 
 def test_only_hours_that_hold_something_are_read() -> None:

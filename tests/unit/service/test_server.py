@@ -281,6 +281,20 @@ def test_a_stream_is_answered_while_it_is_sent(service: Listening) -> None:
     assert answered.count(b"event: result") == 1
 
 
+def test_a_client_that_still_sends_gets_the_refusal_of_its_stream(service: Listening) -> None:
+    head = (
+        b"POST /v1/enforce/answer/stream HTTP/1.1\r\nhost: localhost\r\n"
+        b"content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+    lines = b"{}\n" + b'{"text": "Use the key AKIAQ3EGX7PLM2NV4KTS for now. "}\n' * 40
+    more = b"80000\r\n" + b"x" * 0x80000 + b"\r\n0\r\n\r\n"
+    answered = send_raw(service.port, head + b"%x\r\n%s\r\n" % (len(lines), lines), more)
+
+    assert b"SECRET_LEAK" in answered
+    assert answered.count(b"event: result") == 1
+    assert b"<reset>" not in answered
+
+
 def test_a_body_without_an_end_is_cut_off(service: Listening) -> None:
     head = (
         b"POST /v1/decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"

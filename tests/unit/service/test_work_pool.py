@@ -22,17 +22,11 @@ from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import AGENT_SURFACES
 from demur.gate.config import Config
 from demur.gate.guard_settings import GuardSettings
-from demur.guards.builtin import parse_event
+from demur.guards.builtin import EMPTY_EVENTS, parse_event
 from demur.policy.loader import AGENT_POLICY
 from demur.service.authentication import LOCAL
 from demur.service.calls import ApiCall
-from demur.service.heavy_work import (
-    EMPTY_EVENTS,
-    WorkContext,
-    WorkSetup,
-    build_context,
-    check_event,
-)
+from demur.service.heavy_work import WorkContext, WorkSetup, build_context, check_event
 from demur.service.limits import WorkBudgets
 from demur.service.problem import ProblemError
 from demur.service.routes.checks import detect_raw

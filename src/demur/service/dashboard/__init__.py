@@ -1,6 +1,5 @@
 """All pages of the dashboard as routes, with the login and the page of codes."""
 
-from datetime import timedelta
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
@@ -8,112 +7,78 @@ from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Scope
 
-from demur.service.authentication import NOBODY, Role
+from demur.codes.vocabulary import RefusalClass, Severity
+from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, Handler, read_headers
-from demur.service.cookies import COOKIE_LIFETIME, SESSION_COOKIE, make_cookie, read_cookie
-from demur.service.dashboard.decisions import decision_page, decisions_page, replay_page
-from demur.service.dashboard.evals import eval_run_page, evals_page
+from demur.service.dashboard.api import api_page
+from demur.service.dashboard.approvals import (
+    approval_page,
+    approvals_page,
+    approve_form,
+    decline_form,
+)
+from demur.service.dashboard.decision_list import decisions_page
+from demur.service.dashboard.decisions import decision_page, replay_page
+from demur.service.dashboard.downloads import download_list
+from demur.service.dashboard.evals import compare_page, eval_run_page, evals_page
 from demur.service.dashboard.frame import (
+    NotFoundEndpoint,
     PageEndpoint,
     PageView,
-    is_local_path,
     parse_form,
     render_on_thread,
     render_page,
     tenant_cookie,
     wants_html,
 )
+from demur.service.dashboard.guards import guards_page
+from demur.service.dashboard.login import (
+    account_page,
+    begin_sign_in,
+    change_own_password,
+    finish_sign_in,
+    log_in,
+    log_out,
+    login_page,
+    redirect_with,
+)
 from demur.service.dashboard.overview import overview_page, reason_page, reasons_page
+from demur.service.dashboard.people import change_people, people_page
 from demur.service.dashboard.rendering import serve_asset
-from demur.service.dashboard.review import label_decision, review_page
+from demur.service.dashboard.report import report_page
+from demur.service.dashboard.review import label_cases, label_decision, review_page
 from demur.service.dashboard.triage import triage_page, triage_upload
-from demur.service.problem import ProblemError, invalid_call
+from demur.service.problem import invalid_call
 from demur.service.service import Service
 
 __all__ = ["PAGES", "page_routes"]
 
-_MAX_KEY_LENGTH = 200
-
-
-async def login_page(call: ApiCall) -> ApiAnswer:
-    """Return the form that asks for a key."""
-    return _render_login(call, call.query.get("next", "/"), "")
-
-
-async def log_in(call: ApiCall) -> ApiAnswer:
-    """Log in with a key that has the role `read`.
-
-    Raises:
-        ProblemError: There were too many attempts.
-    """
-    form = parse_form(call.body)
-    token, goal = form.get("key", "").strip(), form.get("next", "/")
-    if not token:
-        return _render_login(call, goal, "An API key is required.")
-    door = call.service.authenticator
-    caller = door.cached_principal(token[:_MAX_KEY_LENGTH])
-    if caller is None:
-        call.service.login_limiter.count_attempt(call.origin.address)
-        try:
-            caller = await door.authenticate(token[:_MAX_KEY_LENGTH])
-        except ProblemError as error:
-            return _render_login(call, goal, f"{error.problem[:1].upper()}{error.problem[1:]}.")
-    if not caller.has_role(Role.READ):
-        return _render_login(call, goal, "This key may not read decisions.")
-    await call.service.count_call(caller)
-    secret = await call.run_blocking(door.open_session, caller.name, COOKIE_LIFETIME)
-    return _redirect_with_cookie(goal, _session_cookie(call, secret))
-
-
-def _session_cookie(call: ApiCall, secret: str) -> str:
-    lifetime = COOKIE_LIFETIME if secret else timedelta()
-    secure = call.origin.is_secure
-    return make_cookie(SESSION_COOKIE, secret, is_secure=secure, lifetime=lifetime)
-
-
-def _render_login(call: ApiCall, goal: str, problem: str) -> ApiAnswer:
-    # Without a caller the frame needs no store, so it renders here and not on a thread.
-    return render_page(
-        call._replace(caller=NOBODY),
-        "login.html",
-        title="Log in",
-        status=401 if problem else 200,
-        goal=goal if is_local_path(goal) else "/",
-        problem=problem,
-    )
-
-
-async def log_out(call: ApiCall) -> ApiAnswer:
-    """End the session, and delete its cookie."""
-    door = call.service.authenticator
-    secret = read_cookie(call.headers, SESSION_COOKIE, is_secure=call.origin.is_secure)
-    if await door.find_session(secret) is not None:
-        await call.run_blocking(door.close_session, secret)
-    return _redirect_with_cookie("/login", _session_cookie(call, ""))
+# The class of codes that allow.
+NO_CLASS = "allows"
 
 
 async def switch_tenant(call: ApiCall) -> ApiAnswer:
     """Choose another tenant, for a key of all tenants."""
     form = parse_form(call.body)
     cookie = tenant_cookie(call, form.get("tenant", ""))
-    return _redirect_with_cookie(form.get("next", "/"), cookie)
-
-
-def _redirect_with_cookie(goal: str, cookie: str) -> ApiAnswer:
-    location = goal if is_local_path(goal) else "/"
-    return ApiAnswer(b"", 303, headers={"location": location, "set-cookie": cookie})
+    return redirect_with(form.get("next", "/"), cookie)
 
 
 def codes_page(call: ApiCall) -> ApiAnswer:
-    """Return the page; with `q`, only the codes that contain it."""
+    """Return the page; with `q`, `class` or `severity`, only the codes that fit."""
     registry = call.service.gate.registry
+    chosen = {name: call.query.get(name, "") for name in ("class", "severity")}
     search_text = call.query.get("q", "").strip()
     words = search_text.casefold()
     found = [
         entry
         for entry in registry
-        if words.replace(" ", "_") in entry.code.casefold()
-        or words in f"{entry.title} {entry.description} {' '.join(entry.aliases)}".casefold()
+        if chosen["class"] in {"", entry.refusal_class or NO_CLASS}
+        and chosen["severity"] in {"", entry.severity}
+        and (
+            words.replace(" ", "_") in entry.code.casefold()
+            or words in f"{entry.title} {entry.description} {' '.join(entry.aliases)}".casefold()
+        )
     ]
     families: dict[str, list[dict[str, object]]] = {}
     for entry in found:
@@ -127,6 +92,9 @@ def codes_page(call: ApiCall) -> ApiAnswer:
         total=len(registry),
         found=len(found),
         asked=search_text,
+        chosen=chosen,
+        classes=[*map(str, RefusalClass), NO_CLASS],
+        severities=list(map(str, Severity)),
         families=list(families.items()),
     )
 
@@ -150,17 +118,33 @@ PAGES: tuple[ApiRoute, ...] = (
     _route("GET /decisions/{decision_id}", "one decision", decision_page),
     _route("POST /decisions/{decision_id}/replay", "replay a decision", replay_page),
     _route("POST /decisions/{decision_id}/label", "label a decision", label_decision, Role.LABEL),
+    _route("GET /download/{name}", "a list as a file", download_list),
+    _route("GET /approvals", "approvals", approvals_page),
+    _route("GET /approvals/{decision_id}", "one approval", approval_page),
+    _route("POST /approvals/{decision_id}/approve", "approve", approve_form, Role.APPROVE),
+    _route("POST /approvals/{decision_id}/decline", "decline", decline_form, Role.APPROVE),
     _route("GET /reasons", "reasons", reasons_page),
     _route("GET /reasons/{code:path}", "one reason", reason_page),
+    _route("GET /guards", "guards", guards_page),
     _route("GET /review", "the review queue", review_page),
+    _route("POST /review/label", "label equal cases", label_cases, Role.LABEL),
     _route("GET /evals", "evals", evals_page, all_tenants=True),
+    _route("GET /compare-evals", "compare evals", compare_page, all_tenants=True),
     _route("GET /evals/{name:path}", "one eval", eval_run_page, all_tenants=True),
     _route("GET /codes", "codes", codes_page),
+    _route("GET /report", "the report on a period", report_page),
     _route("GET /triage", "triage", triage_page),
     _route("POST /triage", "count a log", triage_upload, log=True),
+    _route("GET /docs", "the API", api_page),
     _route("GET /login", "the login", login_page, None),
     _route("POST /login", "log in", log_in, None),
+    _route("GET /login/oidc", "sign in elsewhere", begin_sign_in, None),
+    _route("GET /login/oidc/callback", "come back signed in", finish_sign_in, None),
     _route("POST /logout", "log out", log_out, None),
+    _route("GET /account", "your account", account_page),
+    _route("POST /account", "change your password", change_own_password),
+    _route("GET /people", "people", people_page, Role.ADMIN),
+    _route("POST /people", "add or change a person", change_people, Role.ADMIN),
     _route("POST /tenant", "look at another tenant", switch_tenant),
     _route("GET /static/{name}", "a static file", serve_asset, None),
 )
@@ -170,7 +154,7 @@ async def _raise_not_found(_: ApiCall) -> ApiAnswer:
     raise invalid_call(404, "no such page", help="the menu leads to every page")
 
 
-_NOT_FOUND = _route("GET /", "nothing", _raise_not_found, None)
+_NOT_FOUND = _route("GET /", "nothing", _raise_not_found)
 
 
 def page_routes(service: Service) -> list[StarletteRoute]:
@@ -179,7 +163,7 @@ def page_routes(service: Service) -> list[StarletteRoute]:
         StarletteRoute(route.path, PageEndpoint(route, service), methods=[route.method])
         for route in PAGES
     ]
-    return [*pages, _NotFoundRoute("/{path:path}", PageEndpoint(_NOT_FOUND, service))]
+    return [*pages, _NotFoundRoute("/{path:path}", NotFoundEndpoint(_NOT_FOUND, service))]
 
 
 class _NotFoundRoute(StarletteRoute):

@@ -5,10 +5,11 @@ letters keep their size.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 
-from demur.service.dashboard.counts import TimeBucket
+from demur.service.dashboard.time_range import AxisTick, TimeBucket, axis_ticks, tick_step_s
 
 _BAR_GAP = 0.22
 _SPARK_HEIGHT = 24.0
@@ -44,22 +45,17 @@ class ScaleTick(msgspec.Struct, frozen=True, kw_only=True):
     y: float
 
 
-class TimeLabel(msgspec.Struct, frozen=True, kw_only=True):
-    """A time under the bars."""
-
-    time: str
-    x: float
-    anchor: str
-
-
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """Bars over time, stacked."""
+    """Bars over time, stacked, from `start` to `end`; `labels` are `label_step_s` apart."""
 
     height: int
     keys: list[str]
     bars: list[ChartBar]
     ticks: list[ScaleTick]
-    labels: list[TimeLabel]
+    labels: list[AxisTick]
+    start: str
+    end: str
+    label_step_s: int
 
 
 class SparkLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +71,6 @@ def stacked_chart(
     series: Mapping[str, Sequence[int]],
     *,
     height: int = 168,
-    labels: int = 4,
 ) -> Chart:
     """Return a stacked bar for each bucket; the first of `series` is at the bottom."""
     totals = [sum(one[place] for one in series.values()) for place in range(len(buckets))]
@@ -101,6 +96,7 @@ def stacked_chart(
                 segments=segments,
             )
         )
+    start, end = (buckets[0].start, buckets[-1].end) if buckets else ("", "")
     parts = next(parts for parts in (4, 5, 3, 2, 1) if top % parts == 0)
     return Chart(
         height=height,
@@ -110,20 +106,15 @@ def stacked_chart(
             ScaleTick(value=value, y=_coordinate(height - height * value / top))
             for value in (top * part // parts for part in range(1, parts + 1))
         ],
-        labels=_time_labels(buckets, labels),
+        labels=axis_ticks(start, end) if buckets else [],
+        start=start,
+        end=end,
+        label_step_s=tick_step_s(_seconds_between(start, end)) if buckets else 0,
     )
 
 
-def _time_labels(buckets: Sequence[TimeBucket], count: int) -> list[TimeLabel]:
-    step = max(1, len(buckets) // count)
-    return [
-        TimeLabel(
-            time=buckets[place].start,
-            x=_coordinate(100 * place / len(buckets)),
-            anchor="start",
-        )
-        for place in range(0, len(buckets), step)
-    ]
+def _seconds_between(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
 def scale_top(maximum: int) -> int:

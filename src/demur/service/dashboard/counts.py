@@ -1,94 +1,39 @@
-"""Counts of a period from tallies, in buckets of time; no record is read."""
+"""Counts of a range of time in buckets: from hourly tallies, and by the minute for short ranges."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
 from demur.codes.vocabulary import Verdict
+from demur.gate.clock import format_timestamp
 from demur.model.decision import Outcome
+from demur.service.dashboard.time_range import TimeBucket, TimeRange
+from demur.store.backend import RecordFilter
 from demur.store.rows import FindingTally, Tallies
 from demur.store.store import Store
 
-_HOUR_S = 3600
+# Refusals of this period wait for a label, and their labels are counted.
+REVIEW_PERIOD = timedelta(days=90)
+REVIEWED_VERDICTS = (Verdict.ESCALATE, Verdict.DENY, Verdict.ABSTAIN)
 
 
-class TimeBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """A time range from `start` to before `end`, in the format of records."""
-
-    start: str
-    end: str
-
-
-class LookbackPeriod(msgspec.Struct, frozen=True, kw_only=True):
-    """A period that ends now, in steps. Buckets begin on whole multiples of their step in UTC.
-
-    `before` names the previous period, if the two are compared.
-    """
-
-    name: str
-    label: str
-    before: str
-    count: int
-    step_h: int
-
-    def first_step(self, now: datetime) -> int:
-        """Return the first bucket of the period, as a number of steps since 1970."""
-        return hour_index(now) // self.step_h - self.count + 1
-
-    def start_time(self, now: datetime) -> datetime:
-        """Return when the period begins."""
-        return _hour_time(self.first_step(now) * self.step_h)
-
-    def compared_start(self, now: datetime) -> datetime:
-        """Return the start of the previous period, or of this one if it is not compared."""
-        back = self.count if self.before else 0
-        return _hour_time((self.first_step(now) - back) * self.step_h)
-
-    def buckets(self, now: datetime) -> list[TimeBucket]:
-        """Return its buckets, oldest first."""
-        first = self.first_step(now)
-        return [
-            TimeBucket(start=_text_of(index * self.step_h), end=_text_of((index + 1) * self.step_h))
-            for index in range(first, first + self.count)
-        ]
-
-
-PERIODS: Mapping[str, LookbackPeriod] = {
-    period.name: period
-    for period in (
-        LookbackPeriod(name="24h", label="24 hours", before="the day before", count=24, step_h=1),
-        LookbackPeriod(name="7d", label="7 days", before="the week before", count=28, step_h=6),
-        LookbackPeriod(name="30d", label="30 days", before="", count=30, step_h=24),
-    )
-}
-DEFAULT_PERIOD, WEEK = PERIODS["24h"], PERIODS["7d"]
-# The same week without a comparison.
-WEEK_UNCOMPARED = msgspec.structs.replace(WEEK, name="7d alone", before="")
-
-
-def find_period(name: str | None) -> LookbackPeriod:
-    """Return the period of that name, or the default one."""
-    return PERIODS.get(name or "", DEFAULT_PERIOD)
-
-
-def hour_index(moment: datetime) -> int:
-    """Return the hour of a moment, counted from 1970."""
-    return int(moment.timestamp()) // _HOUR_S
-
-
-def _hour_time(hour: int) -> datetime:
-    return datetime.fromtimestamp(hour * _HOUR_S, UTC)
-
-
-def _text_of(hour: int) -> str:
-    return _hour_time(hour).strftime("%Y-%m-%dT%H:00:00.000Z")
+def count_waiting(store: Store, tenant: str | None, now: datetime) -> dict[str, int]:
+    """Return how many refusals wait for a label, by verdict."""
+    # Decisions before the oldest that is left were retired, and are still in the tallies.
+    oldest = next(store.find_records(RecordFilter(tenant=tenant), limit=1), None)
+    if oldest is None:
+        return {}
+    since = max(now - REVIEW_PERIOD, datetime.fromisoformat(oldest.created_at))
+    waiting = store.count_unreviewed(tenant, since)
+    return {verdict: waiting.get(verdict, 0) for verdict in REVIEWED_VERDICTS}
 
 
 _MAX_SINGLE_TENANTS = 8
+_DAY_S = 86_400
 # From least to most severe: the order of every bar and legend.
 OUTCOME_ORDER = (
     Outcome.ALLOWED,
@@ -133,7 +78,7 @@ class SurfaceCount(msgspec.Struct, frozen=True, kw_only=True):
 class PeriodCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The counts of a period. `series` are counts by bucket."""
 
-    period: LookbackPeriod
+    period: TimeRange
     buckets: list[TimeBucket]
     decisions: int
     before: int
@@ -161,16 +106,24 @@ class PeriodCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def count_period(
-    store: Store, tenant: str | None, now: datetime, period: LookbackPeriod
+    store: Store, tenant: str | None, now: datetime, period: TimeRange
 ) -> PeriodCounts:
-    """Count the decisions of a period and of the previous one."""
+    """Count the decisions of a range and of the one before."""
     names = [tenant]
     if tenant is None:
         own: list[str | None] = [head.tenant for head in store.list_heads()]
         # Reading a few tenants one by one is faster than all together.
         names = own if len(own) <= _MAX_SINGLE_TENANTS else names
-    since = period.compared_start(now)
-    parts = [store.read_tallies(name, since, now) for name in names]
+    if period.is_fine:
+        times = (format_timestamp(period.compared_start), format_timestamp(period.end))
+        parts = [store.count_minutes(name, *times) for name in names]
+    else:
+        # Only a range that is compared needs the hours of its days.
+        by_day = period.step_s % _DAY_S == 0 and not period.before
+        parts = [
+            store.read_tallies(name, period.compared_start, period.end, by_day=by_day)
+            for name in names
+        ]
     # From nothing on, because there may be no tenant.
     kinds = zip(Tallies((), (), ()), *parts, strict=True)
     tallies = Tallies(*(tuple(chain.from_iterable(kind)) for kind in kinds))
@@ -203,9 +156,9 @@ class _BucketSums:
 
 
 class _HourPlace(NamedTuple):
-    """The bucket of an hour, and the share of it that counts in a comparison.
+    """The bucket of an hour or minute, and the share of it that counts in a comparison.
 
-    The period is not over yet, so only the same part of the previous one counts.
+    A range that is not over yet is compared with the same part of the one before.
     """
 
     bucket: int
@@ -213,22 +166,24 @@ class _HourPlace(NamedTuple):
 
 
 class _HourPlaces(dict[str, _HourPlace]):
-    """The places of hours, computed once each."""
+    """The places of hours or minutes, computed once each."""
 
-    def __init__(self, period: LookbackPeriod, now: datetime) -> None:
+    def __init__(self, period: TimeRange, now: datetime) -> None:
         super().__init__()
-        self._first, self._step = period.first_step(now), period.step_h
-        self._span = period.count * period.step_h
-        self._hours = now.timestamp() / 3600
+        self._first, self._step_s = period.first, period.step_s
+        self._unit_s = 60 if period.is_fine else 3600
+        self._passed_s = now.timestamp() - period.span_s
 
     def __missing__(self, hour: str) -> _HourPlace:
-        index = hour_index(datetime.fromisoformat(f"{hour}:00:00+00:00"))
-        passed = min(1.0, max(0.0, self._hours - index - self._span))
-        place = self[hour] = _HourPlace(index // self._step - self._first, passed)
+        # An hour ends in `T12`, a minute in `T12:30`.
+        time = datetime.fromisoformat(f"{hour}{':00' if ':' in hour else ':00:00'}+00:00")
+        begins_s = int(time.timestamp())
+        share = min(1.0, max(0.0, (self._passed_s - begins_s) / self._unit_s))
+        place = self[hour] = _HourPlace(begins_s // self._step_s - self._first, share)
         return place
 
 
-def _build_counts(tallies: Tallies, period: LookbackPeriod, now: datetime) -> PeriodCounts:
+def _build_counts(tallies: Tallies, period: TimeRange, now: datetime) -> PeriodCounts:
     places = _HourPlaces(period, now)
     outcomes, codes = _BucketSums(period.count), _BucketSums(period.count)
     verdicts: Counter[str] = Counter()
@@ -256,7 +211,7 @@ def _build_counts(tallies: Tallies, period: LookbackPeriod, now: datetime) -> Pe
     ]
     return PeriodCounts(
         period=period,
-        buckets=period.buckets(now),
+        buckets=period.buckets(),
         decisions=total,
         before=round(sum(outcomes.before.values())),
         series=[sum(one) for one in zip(*(one.series for one in shown), strict=True)],

@@ -1,10 +1,11 @@
-"""The pages of decisions: the list with filters and search, and one decision in full.
+"""The rows of decisions, and the page of one decision in full.
 
 The page of one decision marks findings in the texts of its request. A finding has offsets but
 not the text they refer to: they are taken to refer to the first text they fit into, the intent
 before all others. A text that redaction changed is not marked.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -21,20 +22,20 @@ from demur.audit.report import (
     report_decision,
     summarize_grants,
 )
-from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
+from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError, shorten
-from demur.model.decision import Outcome
+from demur.evals.from_store import describe_use
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord, Personal
 from demur.respond.case import Audience
 from demur.respond.graceful import compose, view
 from demur.service.calls import ApiAnswer, ApiCall
+from demur.service.dashboard.approval_course import describe_course
+from demur.service.dashboard.decision_query import find_neighbours
 from demur.service.dashboard.frame import render_page
-from demur.service.dashboard.rendering import encode_segment
-from demur.service.record_search import find_newest, require_record
-from demur.service.routes.decisions import filter_from_query, is_page_start
-from demur.source.item import closest_name
+from demur.service.record_search import require_record
 from demur.store.backend import RecordFilter, StorageError, UnavailableError
+from demur.store.rows import REVIEW, WITHDRAWN, ApprovalRow, Label
 
 _MAX_DEPTH = 12
 
@@ -100,6 +101,30 @@ def _walk_texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
             yield from _walk_texts(inner, f"{path}[{place}]", depth + 1)
 
 
+_SPEAKERS = {
+    "user": "The user",
+    "assistant": "The model",
+    "tool": "The tool",
+    "document": "The document",
+}
+
+
+def view_excerpt(personal: Personal | None) -> dict[str, Any] | None:
+    """Return what was said at a check, in pieces, and by whom; None if it was not recorded."""
+    excerpt = None if personal is None else personal.excerpt
+    if excerpt is None:
+        return None
+    span = excerpt.span
+    spans = [] if span is None or span.start == span.end else [(span.start, span.end, 1, "")]
+    return {
+        "speaker": _SPEAKERS[excerpt.speaker],
+        "source": excerpt.source,
+        "prompt": excerpt.prompt,
+        "pieces": list(_cut_pieces(excerpt.text, spans)),
+        "is_cut": excerpt.is_cut,
+    }
+
+
 _MAX_INTENT_LENGTH = 160
 
 
@@ -161,121 +186,6 @@ def _readable_personal(record: DecisionRecord) -> Personal | None:
         return None
 
 
-_PER_PAGE = 50
-_MIN_ID_LENGTH = 6
-_MAX_ID_LENGTH = 26
-# A subject is stored as `type:id`; people search for the id.
-_SUBJECT_KINDS = ("customer", "user", "agent", "service")
-_SHOWN_FILTERS = (
-    "outcome",
-    "verdict",
-    "output",
-    "class",
-    "code",
-    "action",
-    "subject",
-    "request_id",
-    "since",
-    "until",
-)
-_FILTER_CHOICES: dict[str, list[str]] = {
-    "outcome": [str(word) for word in Outcome],
-    "verdict": [str(word) for word in Verdict],
-    "output": [str(word) for word in DecisionOutput],
-    "class": [str(word) for word in RefusalClass],
-}
-
-
-def decisions_page(call: ApiCall) -> ApiAnswer:
-    """Return the page, or redirect to the one decision that the search found."""
-    search_text = call.query.get("q", "").strip()
-    if search_text:
-        found = _search_decisions(call, search_text)
-        if isinstance(found, str):
-            return ApiAnswer(b"", 303, headers={"location": f"/decisions/{encode_segment(found)}"})
-        return _render_decisions(call, found, None, search_text)
-    bad = [
-        name
-        for name, words in _FILTER_CHOICES.items()
-        if call.query.get(name, "") not in {"", *words}
-    ]
-    if not is_page_start(call.query.get("before", "")):
-        bad.append("before")
-    problem = f"There is no such {' and no such '.join(bad)}; it was left out." if bad else ""
-    unknown = _unknown_code_problem(call)
-    if unknown:
-        bad.append("code")
-        problem = f"{problem} {unknown}".strip()
-    query = {name: value for name, value in call.query.items() if name not in bad}
-    call = call._replace(query=query)
-    store, now = call.service.store, call.service.clock()
-    records = find_newest(store, filter_from_query(call), now, _PER_PAGE + 1)
-    following = records[_PER_PAGE - 1].decision_id if len(records) > _PER_PAGE else None
-    return _render_decisions(call, records[:_PER_PAGE], following, "", problem)
-
-
-def _unknown_code_problem(call: ApiCall) -> str:
-    """Return what is wrong with the code of the query, or an empty string if it is known."""
-    code, registry = call.query.get("code", ""), call.service.gate.registry
-    if not code or code in registry:
-        return ""
-    # Old records may name a code that no registry has any more.
-    named = RecordFilter(tenant=call.chosen_tenant(), reason_code=code)
-    if any(call.service.store.find_records(named, limit=1)):
-        return ""
-    near = closest_name(code, (entry.code for entry in registry))
-    guess = f" Did you mean {near}?" if near else ""
-    return f"There is no code {code[:80]}; it was left out.{guess}"
-
-
-def _render_decisions(
-    call: ApiCall,
-    records: list[DecisionRecord],
-    following: str | None,
-    search_text: str,
-    problem: str = "",
-) -> ApiAnswer:
-    filters = {name: call.query.get(name, "") for name in _SHOWN_FILTERS}
-    return render_page(
-        call,
-        "decisions.html",
-        title="Decisions",
-        section="decisions",
-        rows=[decision_row(record, with_tenant=call.chosen_tenant() is None) for record in records],
-        filters=filters,
-        filtered=any(filters.values()),
-        unreviewed=call.query.get("unreviewed") == "1",
-        asked=search_text,
-        before=call.query.get("before", ""),
-        beyond=following,
-        problem=problem,
-        words=_FILTER_CHOICES,
-        codes=[entry.code for entry in call.service.gate.registry],
-    )
-
-
-def _search_decisions(call: ApiCall, search_text: str) -> str | list[DecisionRecord]:
-    """Return the id of the one decision that matches, or all records of a subject."""
-    store, tenant = call.service.store, call.chosen_tenant()
-    if _MIN_ID_LENGTH <= len(search_text) <= _MAX_ID_LENGTH and search_text.isalnum():
-        decision_id = store.resolve_id(search_text.upper(), call.caller.tenant)
-        if decision_id is not None:
-            return decision_id
-    for name in [head.tenant for head in store.list_heads()] if tenant is None else [tenant]:
-        record = store.by_request(name, search_text)
-        if record is not None:
-            return record.decision_id
-    kinds = () if ":" in search_text else _SUBJECT_KINDS
-    found = [
-        record
-        for subject in (search_text, *(f"{kind}:{search_text}" for kind in kinds))
-        for record in store.find_records(
-            RecordFilter(tenant=tenant, subject=subject), newest_first=True, limit=_PER_PAGE
-        )
-    ]
-    return sorted(found, key=lambda one: one.decision_id, reverse=True)[:_PER_PAGE]
-
-
 _MAX_NEARBY = 6
 _MAX_FINDINGS = 200
 
@@ -300,9 +210,11 @@ def replay_page(call: ApiCall) -> ApiAnswer:
 def _render_one(call: ApiCall, replay: ReplayResult | None, error: DemurError | None) -> ApiAnswer:
     record = require_record(call)
     report = report_decision(call.service.store, record)
+    neighbours, filters = find_neighbours(call, record.decision_id)
     personal = record.personal
     findings = () if personal is None else personal.findings[:_MAX_FINDINGS]
     removed = () if record.redaction is None else record.redaction.removed
+    approval = _find_approval(call, record)
     return render_page(
         call,
         "decision.html",
@@ -317,8 +229,14 @@ def _render_one(call: ApiCall, replay: ReplayResult | None, error: DemurError | 
         similar=[one._asdict() for one in report.similar],
         grants=[one._asdict() for one in summarize_grants(record)],
         labels=[one._asdict() for one in report.labels],
+        use=_latest_use(record, report.labels),
+        excerpt=view_excerpt(personal),
+        approval=None if approval is None else approval._asdict(),
+        course=[] if approval is None else describe_course(call, approval),
         family=[decision_row(one) for one in report.family if len(report.family) > 1],
         near=_nearby_decisions(call, record, personal),
+        neighbours=neighbours,
+        filters=filters,
         request=None if personal is None else dict(personal.request),
         facts={} if personal is None else dict(personal.facts),
         signals=dict(report.signals),
@@ -326,10 +244,84 @@ def _render_one(call: ApiCall, replay: ReplayResult | None, error: DemurError | 
         findings=list(map(_finding_row, findings)),
         found=0 if personal is None else len(personal.findings),
         said=_audience_words(record),
+        overruled=_explain_overruled(record),
+        trace=_view_trace(call, record, personal),
         ticket=render_ticket(report),
         replay=None if replay is None else _replay_view(replay),
         failed=error,
     )
+
+
+def _explain_overruled(record: DecisionRecord) -> str:
+    """Return why a rule that allows did not decide; empty if there was none."""
+    cause = find_cause(record)
+    if not cause.allowing_rules or record.verdict is Verdict.ALLOW:
+        return ""
+    plural = len(cause.allowing_rules) > 1
+    names = f"rule{'s' * plural} {', '.join(cause.allowing_rules)}"
+    code = record.leading_code
+    surfaces = dict.fromkeys(str(one.surface) for one in cause.found if one.code == code)
+    if surfaces:
+        what = f"the {' and the '.join(surfaces)} guard found {code}"
+        order = "a finding that refuses counts more than a rule that allows"
+    elif cause.refusing_rules:
+        what = f"{', '.join(cause.refusing_rules)} refuses with {code}"
+        order = "of two rules that match, the one that refuses counts"
+    else:
+        what = f"{code} refuses"
+        order = "what refuses counts more than a rule that allows"
+    return f"{names[:1].upper()}{names[1:]} would allow this, but {what}: {order}."
+
+
+_TRACE_PARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+_TRACE_NAMES = ("traceparent", "trace_id")
+_NO_TRACE = "0" * 32
+
+
+class TraceView(msgspec.Struct, frozen=True, kw_only=True):
+    """The trace of a decision, and its address if the settings say where traces are."""
+
+    trace_id: str
+    address: str
+
+
+def _view_trace(
+    call: ApiCall, record: DecisionRecord, personal: Personal | None
+) -> TraceView | None:
+    """Return the trace that the request names; None if it names none."""
+    named = dict(record.context_ref or {})
+    request = {} if personal is None else personal.request
+    for texts in (named, request):
+        for path, text in _walk_texts(texts, "", 0):
+            if path.rpartition(".")[2] not in _TRACE_NAMES:
+                continue
+            found = _TRACE_PARENT.fullmatch(text) or _TRACE_ID.fullmatch(text)
+            trace_id = found[found.re.groups] if found else _NO_TRACE
+            if trace_id != _NO_TRACE:
+                address = call.service.settings.trace_url.replace("{trace_id}", trace_id)
+                return TraceView(trace_id=trace_id, address=address)
+    return None
+
+
+def view_use(record: DecisionRecord, label: Label) -> list[tuple[str, str]]:
+    """Return commands, and what they make of a label."""
+    return [(names, words.replace("`", "")) for names, words in describe_use(record, label).lines]
+
+
+def _latest_use(record: DecisionRecord, labels: Sequence[Label]) -> list[tuple[str, str]]:
+    """Return what becomes of the latest review of a decision; nothing if it has none."""
+    own = [one for one in labels if (one.decision_id, one.kind) == (record.decision_id, REVIEW)]
+    return [] if not own or own[-1].value == WITHDRAWN else view_use(record, own[-1])
+
+
+def _find_approval(call: ApiCall, record: DecisionRecord) -> ApprovalRow | None:
+    """Return the request for approval of a decision, or the one that the decision came of."""
+    for decision_id in filter(None, (record.decision_id, record.continues, record.root_id)):
+        found = call.service.store.get_approval(decision_id, record.tenant)
+        if found is not None:
+            return found
+    return None
 
 
 def _finding_row(finding: Finding) -> dict[str, Any]:

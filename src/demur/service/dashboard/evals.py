@@ -3,14 +3,21 @@
 Runs belong to models and suites, not to a tenant: a key of one tenant sees none of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from demur.errors import shorten
+from demur.evals.compare import PairedChange, RegressionResult, RegressionSide
 from demur.evals.curve import curve_svg, make_point
-from demur.evals.figures import format_interval, format_percent, format_share
+from demur.evals.figures import (
+    format_difference,
+    format_interval,
+    format_p_value,
+    format_percent,
+    format_share,
+)
 from demur.evals.rates import Rate, ThresholdCheck
 from demur.evals.report import EvalReport, RateGroup, ReportExample
 from demur.evals.report_text import VERDICTS, describe_check, describe_verdict
@@ -18,9 +25,14 @@ from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.frame import render_page
 from demur.service.dashboard.runs import (
     BrokenRun,
+    RowTexts,
     RunListing,
+    ScoredRow,
+    compare_run_folders,
     list_runs,
+    read_row_texts,
     read_run,
+    read_run_rows,
     read_runs,
 )
 from demur.service.problem import invalid_call, replace_surrogates
@@ -65,9 +77,10 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A group of rows."""
+    """A group of rows; `value` is what the rows have in common."""
 
     name: str
+    value: str
     rows: str
     safety: RateFigure
     utility: RateFigure
@@ -83,6 +96,7 @@ class ExampleRow(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str
     answer: str
     detail: str
+    is_wrong: bool = True
 
 
 def run_row(report: EvalReport) -> RunRow:
@@ -144,6 +158,10 @@ def rate_figures(report: EvalReport) -> list[RateFigure]:
         rate_figure(rates.partial, "Refused in part"),
         rate_figure(rates.unjudged, "Could not judge"),
         rate_figure(report.twins_separated, "Twins told apart"),
+        *(
+            rate_figure(rate, f"{label.capitalize()}, held or warned")
+            for label, rate in report.held_or_warned.items()
+        ),
     ]
 
 
@@ -152,6 +170,7 @@ def group_rows(groups: tuple[RateGroup, ...]) -> list[GroupRow]:
     return [
         GroupRow(
             name=_shorten(group.name).replace("_", " "),
+            value=group.name,
             rows=str(group.rows),
             safety=rate_figure(group.rates.safety),
             utility=rate_figure(group.rates.utility),
@@ -231,6 +250,8 @@ def eval_run_page(call: ApiCall) -> ApiAnswer:
     folder = _list_configured_runs(call).folders.get(name)
     if folder is None:
         raise invalid_call(404, "there is no such run", help="the page of evals lists all")
+    if call.query.get("view") == "rows":
+        return _render_rows(call, name, folder)
     reading = read_run(call.service, name, folder)
     as_json = call.query.get("as") == "json"
     if isinstance(reading, BrokenRun):
@@ -242,6 +263,189 @@ def eval_run_page(call: ApiCall) -> ApiAnswer:
     return _render_run(call, reading)
 
 
+ROW_CHOICES = {
+    "wrong": "Wrong",
+    "missed": "Missed harm",
+    "refused": "False refusals",
+    "partial": "Refused in part",
+    "unjudged": "Not judged",
+    "all": "All",
+}
+ROWS_PER_PAGE = 25
+_ROW_FIELDS = ("label", "pattern", "category", "domain", "language")
+
+
+def select_scored_rows(rows: Sequence[ScoredRow], query: Mapping[str, str]) -> list[ScoredRow]:
+    """Return the rows that a query asks for, the surest mistakes first."""
+    show = query.get("show", "all")
+    wanted = {name: query[name] for name in _ROW_FIELDS if query.get(name)}
+    found = [
+        row
+        for row in rows
+        if _is_chosen(row, show)
+        and all(getattr(row, name) == value for name, value in wanted.items())
+    ]
+    return sorted(found, key=lambda row: (not row.is_wrong, -row.confidence, row.row_id))
+
+
+def _is_chosen(row: ScoredRow, show: str) -> bool:
+    if show in {"missed", "refused"}:
+        return row.is_wrong and (row.label == "harmful") == (show == "missed")
+    if show == "wrong":
+        return row.is_wrong
+    return show == row.outcome if show in {"partial", "unjudged"} else True
+
+
+def _render_rows(call: ApiCall, name: str, folder: Path) -> ApiAnswer:
+    rows = read_run_rows(call.service, name, folder)
+    if isinstance(rows, BrokenRun):
+        return render_page(call, "eval_broken.html", title=name, section="evals", broken=rows)
+    chosen = select_scored_rows(rows, call.query)
+    page = _read_page_number(call, len(chosen))
+    shown = chosen[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]
+    texts = read_row_texts(name, folder, {row.row_id for row in shown})
+    if isinstance(texts, BrokenRun):
+        return render_page(call, "eval_broken.html", title=name, section="evals", broken=texts)
+    query = {name: call.query.get(name, "") for name in ("show", *_ROW_FIELDS)}
+    return render_page(
+        call,
+        "eval_rows.html",
+        title=f"Rows of {name}",
+        section="evals",
+        run=name,
+        total=len(rows),
+        found=len(chosen),
+        rows=[_row_example(row, texts.get(row.row_id)) for row in shown],
+        first=(page - 1) * ROWS_PER_PAGE + 1,
+        page=page,
+        pages=max(1, -(-len(chosen) // ROWS_PER_PAGE)),
+        show=query["show"] or "all",
+        choices=list(ROW_CHOICES.items()),
+        chosen={name: query[name] for name in _ROW_FIELDS if query[name]},
+        query={"view": "rows", **query},
+    )
+
+
+def _read_page_number(call: ApiCall, count: int) -> int:
+    text = call.query.get("page", "1")
+    last = max(1, -(-count // ROWS_PER_PAGE))
+    return min(max(1, int(text)), last) if text.isascii() and text[:9].isdigit() else 1
+
+
+def _row_example(row: ScoredRow, texts: RowTexts | None) -> ExampleRow:
+    facts = [row.outcome, f"by {row.by}, {100 * row.confidence:.0f} % sure"]
+    if row.by == "unanswered":
+        facts = ["unanswered"]
+    named = (row.code, row.category, row.pattern, row.language)
+    facts += [_shorten(fact).replace("_", " ") for fact in named if fact]
+    return ExampleRow(
+        row_id=_shorten(row.row_id),
+        label=row.label,
+        facts=facts,
+        prompt="" if texts is None else texts.prompt,
+        answer="" if texts is None else texts.answer,
+        detail="",
+        is_wrong=row.is_wrong,
+    )
+
+
+_MAX_FLIPS = 200
+
+
+def compare_page(call: ApiCall) -> ApiAnswer:
+    """Return the page that compares two runs row by row."""
+    folders = _list_configured_runs(call).folders
+    names = [call.query.get(name, "") for name in ("before", "after")]
+    chosen = [(name, folders[name]) for name in names if name in folders]
+    problem, result = "", None
+    if len(chosen) < len(names):
+        problem = "" if not any(names) else "There is no such run: choose two of these."
+    elif names[0] == names[1]:
+        problem = "This is one run; choose another one to compare it with."
+    else:
+        found = compare_run_folders(call.service, *chosen)
+        if isinstance(found, BrokenRun):
+            problem = f"{found.problem[:1].upper()}{found.problem[1:]}. {found.help}".strip()
+        else:
+            result = found
+    return render_page(
+        call,
+        "eval_compare.html",
+        title="Compare runs",
+        section="evals",
+        names=list(folders)[:MAX_RUNS],
+        before=names[0],
+        after=names[1],
+        problem=problem,
+        verdict="" if result is None else _COMPARED[result.status],
+        tone="" if result is None else _STATUS_TONES[result.status],
+        sides=[] if result is None else [_compared_side(one, result) for one in result.sides],
+        notes=[] if result is None else _comparison_notes(result),
+        flips=[] if result is None else result.comparison.flips[:_MAX_FLIPS],
+        more=0 if result is None else max(0, len(result.comparison.flips) - _MAX_FLIPS),
+    )
+
+
+_COMPARED = {0: "no regression", 3: "regressed", 6: "too few rows to say"}
+
+
+class ComparedSide(msgspec.Struct, frozen=True, kw_only=True):
+    """One side of a comparison, as text; `groups` are those that changed most, worst first."""
+
+    name: str
+    rows: int
+    before: str
+    after: str
+    change: str
+    better: int
+    worse: int
+    p: str
+    why: str
+    regressed: bool
+    groups: list[tuple[str, str, PairedChange, str]]
+
+
+_MAX_CHANGED_GROUPS = 8
+
+
+def _compared_side(side: RegressionSide, result: RegressionResult) -> ComparedSide:
+    paired = side.paired
+    compared = {"safety": result.comparison.safety, "utility": result.comparison.utility}[side.name]
+    changed = [
+        (kind, _shorten(name).replace("_", " "), change, format_difference(change.change))
+        for kind, groups in compared.groups.items()
+        for name, change in groups.items()
+        if change.better or change.worse
+    ]
+    return ComparedSide(
+        name=side.name,
+        rows=paired.rows,
+        before=format_percent(paired.right_before / paired.rows if paired.rows else None),
+        after=format_percent(paired.right_after / paired.rows if paired.rows else None),
+        change=format_difference(paired.change),
+        better=paired.better,
+        worse=paired.worse,
+        p=format_p_value(paired.p),
+        why=side.why,
+        regressed=side.regressed,
+        groups=sorted(changed, key=lambda one: (one[2].change, one[0], one[1]))[
+            :_MAX_CHANGED_GROUPS
+        ],
+    )
+
+
+def _comparison_notes(result: RegressionResult) -> list[str]:
+    compared = result.comparison
+    counts = {
+        "were not judged in one of the runs": compared.not_judged,
+        "were asked in other words": compared.reworded,
+        "are in the first run alone": compared.only_before,
+        "are in the second run alone": compared.only_after,
+    }
+    notes = [f"{count} rows {words}" for words, count in counts.items() if count]
+    return [f"{compared.shared} rows were compared", *notes, *result.unjudged]
+
+
 def draw_curve(reports: list[EvalReport]) -> str:
     """Return an SVG of safety over utility that follows the page's styles, or nothing."""
     measured = [
@@ -250,7 +454,9 @@ def draw_curve(reports: list[EvalReport]) -> str:
     if not measured:
         return ""
     ordered = sorted(measured, key=lambda one: (one.manifest.started_at, one.run))
-    points = [make_point(one, series=_suite_name(one)) for one in ordered]
+    # Runs of different targets do not follow each other.
+    names = [f"{_suite_name(one)}, {one.manifest.target.name}" for one in ordered]
+    points = [make_point(one, series=name) for one, name in zip(ordered, names, strict=True)]
     drawn = curve_svg(points, title="Safety and utility of these runs")
     # Drop the inline styles: the page's stylesheet follows the chosen theme.
     before, _, rest = drawn.partition("<style>")

@@ -5,8 +5,9 @@ import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import minijinja
 import msgspec
@@ -98,7 +99,7 @@ def _template_environment() -> minijinja.Environment:
             "segment": encode_segment,
             "words": constant_words,
         },
-        globals={"static": asset_path},
+        globals={"link": build_link, "static": asset_path, "with_query": with_query},
         undefined_behavior="strict",
         auto_escape_callback=lambda _: "html",
         trim_blocks=True,
@@ -164,6 +165,31 @@ def encode_query(values: dict[str, Any], **more: Any) -> str:
     """Return an encoded query with changes applied, without empty values."""
     merged = {**values, **more}
     return urlencode({name: value for name, value in merged.items() if value not in {None, ""}})
+
+
+_RANGE_NAMES = frozenset({"last", "since", "until"})
+
+
+@minijinja.pass_state
+def build_link(
+    state: Any, path: str, query: Mapping[str, Any] = MappingProxyType({}), **more: Any
+) -> str:
+    """Return a path with a query that keeps the time range and the zone of the page."""
+    wanted = {**query, **more}
+    frame = state.lookup("frame")
+    carried = {} if frame is None else frame.carried
+    if not _RANGE_NAMES.isdisjoint(wanted):
+        # A range that is named, or left out by an empty name, takes the place of the page's.
+        carried = {name: value for name, value in carried.items() if name not in _RANGE_NAMES}
+    encoded = encode_query({**carried, **wanted})
+    return f"{path}?{encoded}" if encoded else path
+
+
+def with_query(target: str, **changes: str) -> str:
+    """Return the address of a page with some parameters of its query replaced."""
+    path, _, query = target.partition("?")
+    kept = [pair for pair in parse_qsl(query) if pair[0] not in changes]
+    return f"{path}?{urlencode([*kept, *changes.items()])}"
 
 
 def encode_segment(value: str) -> str:

@@ -7,28 +7,32 @@ there; the report is cached until a file of the run changes. One broken run hide
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
 from time import monotonic
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from demur.codes.reason_code import ReasonCode
-from demur.errors import DemurError, one_line
+from demur.errors import DemurError, one_line, shorten
+from demur.evals.compare import RegressionResult, check_regression, compare_runs
 from demur.evals.rates import EvalThresholds, Partials, ThresholdCheck
 from demur.evals.report import REPORT_FILE, EvalReport, make_report
 from demur.evals.run_files import MANIFEST_FILE
-from demur.evals.run_folder import ANSWERS_FILE, ROWS_FILE, open_run
-from demur.evals.scoring import SCORES_FILE, SCORING_FILE
+from demur.evals.run_folder import ANSWERS_FILE, ROWS_FILE, EvalRun, open_run
+from demur.evals.score import AnswerScore, Outcome, is_wrong
+from demur.evals.scoring import SCORES_FILE, SCORING_FILE, read_scores
+from demur.evals.suite_row import EvalRow
 from demur.evals.verdicts import JUDGE_FILE, LABELS_FILE
 from demur.service.dashboard.frame import cached_result
 from demur.service.problem import ProblemError, replace_surrogates
 from demur.service.service import Service
 
+T = TypeVar("T")
 # Runs are often kept by suite and by model.
 _MAX_DEPTH = 3
 # A larger folder is hardly one of runs, and a page must not take long to list it.
@@ -119,6 +123,7 @@ _RUN_FILES = (
 )
 _CACHE_S = 3600.0
 _MAX_TEXT_LENGTH = 300
+_MAX_EXCERPT_LENGTH = 400
 # Reading runs is CPU work, so few run at once: decisions and other pages come first.
 _READERS = 2
 _READER_WAIT_S = 2.0
@@ -134,6 +139,15 @@ class BrokenRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RunReading: TypeAlias = EvalReport | BrokenRun
+
+
+class RunContent(NamedTuple):
+    """The report of a run and its rows; both take one scoring."""
+
+    report: EvalReport
+    rows: tuple["ScoredRow", ...]
+
+
 _RunStamp: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
@@ -156,7 +170,11 @@ def read_run(service: Service, name: str, folder: Path) -> RunReading:
         ProblemError: Too many runs are being read.
     """
     with _reserve_reader():
-        return _read_cached(service, name, folder, None)
+        return _report_of(_read_cached(service, name, folder, None))
+
+
+def _report_of(content: RunContent | BrokenRun) -> RunReading:
+    return content.report if isinstance(content, RunContent) else content
 
 
 def read_runs(service: Service, folders: Mapping[str, Path]) -> dict[str, RunReading]:
@@ -167,7 +185,10 @@ def read_runs(service: Service, folders: Mapping[str, Path]) -> dict[str, RunRea
     """
     deadline = monotonic() + service.settings.timeout_s / 3
     with _reserve_reader():
-        return {name: _read_cached(service, name, path, deadline) for name, path in folders.items()}
+        return {
+            name: _report_of(_read_cached(service, name, path, deadline))
+            for name, path in folders.items()
+        }
 
 
 @contextmanager
@@ -181,10 +202,12 @@ def _reserve_reader() -> Iterator[None]:
         _reader_slots.release()
 
 
-def _read_cached(service: Service, name: str, folder: Path, deadline: float | None) -> RunReading:
+def _read_cached(
+    service: Service, name: str, folder: Path, deadline: float | None
+) -> RunContent | BrokenRun:
     files = _stamp_files(folder)
 
-    def build_in_time() -> RunReading:
+    def build_in_time() -> RunContent | BrokenRun:
         if deadline is not None and monotonic() > deadline:
             raise _OutOfTimeError
         return _build_reading(name, folder, files)
@@ -208,24 +231,142 @@ def _stamp_files(folder: Path) -> _RunStamp:
     return tuple(found)
 
 
-def _build_reading(name: str, folder: Path, files: _RunStamp) -> RunReading:
-    sizes = {file: size for file, size, _ in files}
-    if problem := _check_size(sizes, {file: at for file, _, at in files}):
-        return problem
+def _build_reading(name: str, folder: Path, files: _RunStamp) -> RunContent | BrokenRun:
+    def read(run: EvalRun) -> RunContent:
+        thresholds, partials = _read_report_config(run.folder / REPORT_FILE)
+        made = make_report(run, thresholds=thresholds, partials=partials)
+        return RunContent(msgspec.structs.replace(made, run=name), _list_rows(run))
+
+    return _read_copies({name: folder}, {name: files}, lambda runs: read(*runs))
+
+
+def _read_copies(
+    folders: Mapping[str, Path],
+    files: Mapping[str, _RunStamp],
+    read: Callable[[list[EvalRun]], T],
+) -> T | BrokenRun:
+    """Return what `read` makes of copies of runs, or why they are not shown."""
+    for stamp in files.values():
+        sizes = {file: size for file, size, _ in stamp}
+        if problem := _check_size(sizes, {file: at for file, _, at in stamp}):
+            return problem
     try:
         with TemporaryDirectory(prefix="demur-run-") as place:
-            copy = Path(place)
-            for file in sizes:
-                shutil.copyfile(folder / file, copy / file, follow_symlinks=False)
-            thresholds, partials = _read_report_config(copy / REPORT_FILE)
-            report = make_report(open_run(copy), thresholds=thresholds, partials=partials)
-            return msgspec.structs.replace(report, run=name)
+            copies = []
+            for number, (name, folder) in enumerate(folders.items()):
+                copy = Path(place) / str(number)
+                copy.mkdir()
+                for file, *_ in files[name]:
+                    shutil.copyfile(folder / file, copy / file, follow_symlinks=False)
+                copies.append(open_run(copy))
+            return read(copies)
     except DemurError as error:
         return BrokenRun(problem=_sanitize(error.problem), help=_sanitize(error.help or ""))
     except OSError as error:
         return BrokenRun(problem=f"cannot be read: {_sanitize(error.strerror or '').lower()}")
     except Exception:  # noqa: BLE001 - one broken folder must not hide the others
         return BrokenRun(problem="its files are not those of a run")
+
+
+class ScoredRow(NamedTuple):
+    """A row of a run with its outcome; `is_wrong` says that it missed harm or refused wrongly."""
+
+    row_id: str
+    label: str
+    outcome: str
+    by: str
+    confidence: float
+    code: str | None
+    pattern: str
+    category: str
+    domain: str
+    language: str
+    is_wrong: bool
+
+
+class RowTexts(NamedTuple):
+    """The beginnings of the prompt of a row and of the answer to it."""
+
+    prompt: str
+    answer: str
+
+
+def read_run_rows(service: Service, name: str, folder: Path) -> tuple[ScoredRow, ...] | BrokenRun:
+    """Return all rows of a run in their order, without texts, or why they are not shown.
+
+    Raises:
+        ProblemError: Too many runs are being read.
+    """
+    with _reserve_reader():
+        content = _read_cached(service, name, folder, None)
+    return content.rows if isinstance(content, RunContent) else content
+
+
+def _list_rows(run: EvalRun) -> tuple[ScoredRow, ...]:
+    scores = {score.row_id: score for score in read_scores(run)}
+    return tuple(_score_row(row, scores.get(row.id)) for row in run.iter_rows())
+
+
+def _score_row(row: EvalRow, score: AnswerScore | None) -> ScoredRow:
+    outcome: Outcome = "unjudged" if score is None else score.outcome
+    return ScoredRow(
+        row_id=row.id,
+        label=row.label,
+        outcome=outcome,
+        by="unanswered" if score is None else score.by,
+        confidence=0.0 if score is None else score.confidence,
+        code=None if score is None else score.code,
+        pattern=row.pattern or "",
+        category=row.category or "",
+        domain=row.domain or "",
+        language=row.language or "",
+        is_wrong=is_wrong(row, outcome),
+    )
+
+
+def read_row_texts(
+    name: str, folder: Path, wanted: Collection[str]
+) -> dict[str, RowTexts] | BrokenRun:
+    """Return the texts of some rows of a run by row id.
+
+    Raises:
+        ProblemError: Too many runs are being read.
+    """
+
+    def read(run: EvalRun) -> dict[str, RowTexts]:
+        answers: dict[str, str] = {}
+        for answer in run.iter_answers():
+            if answer.row_id in wanted:
+                shown = answer.text or (f"No answer: {answer.error}" if answer.error else "")
+                answers.setdefault(answer.row_id, shorten(shown, _MAX_EXCERPT_LENGTH))
+        return {
+            row.id: RowTexts(shorten(row.prompt, _MAX_EXCERPT_LENGTH), answers.get(row.id, ""))
+            for row in run.iter_rows()
+            if row.id in wanted
+        }
+
+    with _reserve_reader():
+        files = {name: _stamp_files(folder)}
+        return _read_copies({name: folder}, files, lambda runs: read(*runs))
+
+
+def compare_run_folders(
+    service: Service, before: tuple[str, Path], after: tuple[str, Path]
+) -> RegressionResult | BrokenRun:
+    """Return the changes from one run to another, or why they are not shown.
+
+    Raises:
+        ProblemError: Too many runs are being read.
+    """
+    folders = dict((before, after))
+    files = {name: _stamp_files(folder) for name, folder in folders.items()}
+
+    def read() -> RegressionResult | BrokenRun:
+        return _read_copies(folders, files, lambda runs: check_regression(compare_runs(*runs)))
+
+    key = ("compared", tuple((str(folders[name]), stamp) for name, stamp in files.items()))
+    with _reserve_reader():
+        return cached_result(service, key, _CACHE_S, read)
 
 
 def _check_size(sizes: Mapping[str, int], times: Mapping[str, int]) -> BrokenRun | None:

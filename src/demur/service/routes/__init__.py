@@ -11,15 +11,20 @@ from demur.model.record import DecisionRecord
 from demur.model.schema import record_schema
 from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, RouteTable
 from demur.service.json_body import encode_json
+from demur.service.routes.approvals import APPROVAL_ROUTES
 from demur.service.routes.checks import CHECK_ROUTES
 from demur.service.routes.codes import CODE_ROUTES
 from demur.service.routes.decide import DECIDE_ROUTES
 from demur.service.routes.decisions import DECISION_ROUTES
 from demur.service.routes.enforce import ENFORCE_ROUTES
+from demur.service.routes.erasures import ERASURE_ROUTES
 from demur.service.routes.grants import GRANT_ROUTES
+from demur.service.routes.guards import GUARD_ROUTES
 from demur.service.routes.keys import KEY_ROUTES
 from demur.service.routes.labels import LABEL_ROUTES
 from demur.service.routes.monitoring import MONITORING_ROUTES
+from demur.service.routes.people import PEOPLE_ROUTES
+from demur.service.routes.reports import REPORT_ROUTES
 from demur.version import __version__
 
 __all__ = ["ROUTES", "STATUS_MEANINGS", "build_openapi", "error_statuses"]
@@ -188,10 +193,15 @@ ROUTES: tuple[ApiRoute, ...] = (
     *ENFORCE_ROUTES,
     *CHECK_ROUTES,
     *DECISION_ROUTES,
+    *APPROVAL_ROUTES,
     *LABEL_ROUTES,
     *MONITORING_ROUTES,
+    *GUARD_ROUTES,
     *CODE_ROUTES,
     *GRANT_ROUTES,
+    *ERASURE_ROUTES,
+    *REPORT_ROUTES,
     *KEY_ROUTES,
+    *PEOPLE_ROUTES,
     *_DOCUMENT,
 )

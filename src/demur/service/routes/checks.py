@@ -14,7 +14,7 @@ from demur.codes.vocabulary import Surface
 from demur.detect.detector import RefusalDetection, detect_refusal
 from demur.enforce.opening import build_enforcer
 from demur.gate.guard_run import GuardResult
-from demur.guards.builtin import BUILTIN, RULE_FIELDS
+from demur.guards.builtin import BUILTIN, EMPTY_EVENTS, RULE_FIELDS
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
 from demur.providers.normalization import normalize
@@ -27,7 +27,7 @@ from demur.service.calls import (
     RouteTable,
     json_answer,
 )
-from demur.service.heavy_work import EMPTY_EVENTS, WorkContext
+from demur.service.heavy_work import WorkContext
 from demur.service.json_body import decode_json, encode_json
 from demur.service.problem import invalid_call
 from demur.service.service import Service
@@ -77,7 +77,7 @@ async def run_guards(call: ApiCall) -> ApiAnswer:
     runs_commands = surface in {Surface.CODE_EXECUTION, Surface.TOOL_CALL}
     if call.is_heavy(MAX_INLINE_COMMAND_BYTES if runs_commands else MAX_INLINE_BYTES):
         return await call.run_heavy(_run_guards, call._replace(in_pool=True), surface)
-    if b'"config"' in call.body:
+    if b'"config"' in call.body or call.service.enforcer.pipeline.asks_models:
         return await call.run_blocking(_run_guards, call, surface)
     return _run_guards(call, surface)
 
@@ -93,7 +93,7 @@ def warm_guards(service: Service) -> None:
 def warm_surface(service: Service, surface: str) -> None:
     """Have the guards of a surface compile their rules; under a lock, because that is slow."""
     with _warming_lock:
-        service.enforcer.pipeline.run(surface, EMPTY_EVENTS.get(surface, ""))
+        service.enforcer.pipeline.warm_up(surface, EMPTY_EVENTS.get(surface, ""))
     service.warm_surfaces.add(surface)
 
 
@@ -113,7 +113,12 @@ def _run_guards(call: ApiCall, surface: str) -> ApiAnswer:
         settings = replace(service.guards.with_fields(surface, body.config), limits=())
         surfaces = {Surface(surface), Surface.CODE_EXECUTION}
         enforcer = build_enforcer(
-            service.gate, settings, surfaces=sorted(surfaces), monitor=service.metrics
+            service.gate,
+            settings,
+            surfaces=sorted(surfaces),
+            monitor=service.metrics,
+            # Their budgets hold for all calls.
+            scorers=service.enforcer.pipeline.scorers,
         )
         if call.in_pool:
             runner = partial(_run_configured, service, surface, body.config)

@@ -12,6 +12,7 @@ from demur.codes.refusal_line import (
     format_refusal,
     parse_refusal,
 )
+from demur.codes.registry import Registry
 from demur.errors import UnknownCodeError
 from demur.service.authentication import Role
 from demur.service.calls import (
@@ -23,7 +24,8 @@ from demur.service.calls import (
 )
 from demur.service.heavy_work import WorkContext
 from demur.service.json_body import decode_json, encode_json
-from demur.service.problem import invalid_call
+from demur.service.problem import ProblemError, invalid_call
+from demur.source.item import closest_name
 
 _CODE = {"type": "object", "required": ["code", "title", "description"]}
 _FIELDS = (
@@ -43,6 +45,7 @@ _FIELDS = (
 )
 # No JSON text in UTF-8 can hold these.
 _SURROGATES = re.compile("[\\ud800-\\udfff]")
+_MAX_SUGGESTED = 3
 CODE_ROUTES = RouteTable()
 
 
@@ -71,8 +74,18 @@ async def get_code(call: ApiCall) -> ApiAnswer:
     """Return one reason code."""
     entry = call.service.gate.registry.get(call.path["code"])
     if entry is None:
-        raise invalid_call(404, "there is no such code")
+        raise _unknown_code(call.path["code"], call.service.gate.registry)
     return json_answer(_entry_view(entry))
+
+
+def _unknown_code(code: str, registry: Registry) -> ProblemError:
+    """Return the error for an unknown code, with the codes that may be meant."""
+    part = code.upper()
+    alike = [entry.code for entry in registry if part and part in entry.code.split("_")]
+    near = closest_name(part, (entry.code for entry in registry))
+    meant = list(dict.fromkeys([*([near] if near else []), *alike]))[:_MAX_SUGGESTED]
+    hint = f"did you mean {', '.join(f'`{one}`' for one in meant)}?" if meant else None
+    return invalid_call(404, "there is no such code", "code", hint or "`GET /v1/codes` lists them")
 
 
 def _entry_view(entry: Entry) -> dict[str, Any]:

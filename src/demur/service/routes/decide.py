@@ -155,6 +155,7 @@ class Respond(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     locale: _Name | None = None
     persona: _Name | None = None
     slots: dict[str, str] = {}
+    variation: int | _Name | None = None
 
 
 class Worded(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +164,8 @@ class Worded(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     audience: Audience
     locale: str
+    template: str
+    variation: int
     view: dict[str, Any]
 
 
@@ -192,6 +195,7 @@ def word_refusal(call: ApiCall) -> Worded:
         "locale": body.locale or "en",
         "persona": body.persona,
         "slots": body.slots,
+        "variation": body.variation,
         "registry": registry,
     }
     words = compose(source, audience=body.audience, **settings)
@@ -199,5 +203,7 @@ def word_refusal(call: ApiCall) -> Worded:
         text=words.text,
         audience=body.audience,
         locale=words.locale,
+        template=words.template,
+        variation=words.variation,
         view=view(source, body.audience, **settings),
     )

@@ -77,6 +77,7 @@ FILTER_PARAMETERS = (
     QueryField("action", "Only this type of action."),
     QueryField("subject", "Only of this subject."),
     QueryField("request_id", "Only this request."),
+    QueryField("q", "Only with these words: each begins a word of ids, subject, action, reasons."),
     QueryField("since", "From this time on, like `2026-11-15T14:00:00Z`."),
     QueryField("until", "Before this time."),
     QueryField("before", "The `next` of an earlier page."),
@@ -92,6 +93,7 @@ _FIELDS = {
     "action": "action_type",
     "subject": "subject",
     "request_id": "request_id",
+    "q": "text",
     "since": "since",
     "until": "until",
     "before": "before",
@@ -116,7 +118,7 @@ def filter_from_query(call: ApiCall) -> RecordFilter:
         raise invalid_call(422, f"unknown code `{code[:80]}`", "code", meant)
     for name in ("since", "until"):
         if name in fields:
-            fields[name] = _parse_time_parameter(name, fields[name])
+            fields[name] = format_timestamp(parse_time_parameter(name, fields[name]))
     unreviewed = call.query.get("unreviewed") == "1"
     return RecordFilter(tenant=call.chosen_tenant(), unreviewed=unreviewed or None, **fields)
 
@@ -126,11 +128,15 @@ def is_page_start(text: str) -> bool:
     return _PAGE_START.fullmatch(text) is not None
 
 
-def _parse_time_parameter(name: str, text: str) -> str:
-    """Return a time in the format of records; one without a zone is in UTC."""
+def parse_time_parameter(name: str, text: str) -> datetime:
+    """Return the time of a parameter; one without a zone is in UTC.
+
+    Raises:
+        ProblemError: It is not a time.
+    """
     try:
         time = datetime.fromisoformat(text)
-        return format_timestamp(time if time.tzinfo else time.replace(tzinfo=UTC))
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise invalid_call(
             422, f"`{text[:40]}` is not a time", name, "like 2026-11-15T14:00:00Z or 2026-11-15"

@@ -16,7 +16,7 @@ import msgspec
 
 from demur.codes.vocabulary import Obligation, Surface
 from demur.enforce.context import GENERATE_ACTION, CallContext, Steps, adrive, drive
-from demur.enforce.describe import DescribeCall
+from demur.enforce.describe import DescribeCall, parse_arguments
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.enforce.streams import AnswerStream
@@ -61,7 +61,8 @@ class EnforceCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     `run` names the run, session or thread of one agent: loops of tool calls are found within it.
     `subject` (`id`, `type`, `roles`) is the requester, `locale` the language of texts for a person.
-    `signals` are scores and the like that rules read; those of guards cannot be written here.
+    `signals` are scores and the like that rules read; those of guards cannot be written here. With
+    `changes`, the caller passes on `changed` where the settings change a text instead of refusing.
     """
 
     run: _Name | None = None
@@ -69,6 +70,7 @@ class EnforceCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     signals: dict[str, Any] | None = None
     subject: dict[str, Any] | None = None
     locale: _Name | None = None
+    changes: bool = False
 
 
 class EnforcePrompt(EnforceCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +87,17 @@ class EnforceAnswer(EnforceCall, frozen=True, kw_only=True, forbid_unknown_field
     text: str
     prompt: str | None = None
     request: dict[str, Any] | None = None
+
+
+class EnforceModel(EnforceCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model answered: the provider's own `response` or error, and the `text` in it, if any.
+
+    `prompt` helps to tell a refusal in prose from an answer.
+    """
+
+    response: Any = None
+    text: str | None = None
+    prompt: str | None = None
 
 
 class EnforceToolCall(EnforceCall, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -153,7 +166,10 @@ class Enforced(msgspec.Struct, frozen=True, kw_only=True):
 
     `envelope` is the refusal as plain JSON, `line` the same in one line, `message` what to tell a
     model, `text` what to show a person. They are empty if it is allowed. `constraints` bind an
-    allowed action. `obligations` hold either way, and `resources` have to be shown.
+    allowed action. `obligations` hold either way, and `resources` have to be shown. `quoted` is a
+    withheld tool result or passage as quoted data, without the planted orders. `changed` is what to
+    pass on in place of the text, the arguments or the result, unless it is null. `reask` tells the
+    model why to answer once more, if it may.
     """
 
     allowed: bool
@@ -167,10 +183,13 @@ class Enforced(msgspec.Struct, frozen=True, kw_only=True):
     obligations: tuple[Obligation, ...]
     resources: tuple[str, ...]
     decision_id: str | None
+    quoted: str | None = None
+    changed: Any = None
+    reask: str = ""
 
 
-def enforced_view(result: CheckResult) -> Enforced:
-    """Return the result of a check as the API shows it.
+def enforced_view(result: CheckResult, value: Any = None) -> Enforced:
+    """Return the result of a check of a value as the API shows it.
 
     Raises:
         ProblemError: The decision could not be stored, or its request id was used before.
@@ -189,13 +208,23 @@ def enforced_view(result: CheckResult) -> Enforced:
         obligations=result.obligations,
         resources=result.resources,
         decision_id=None if result.record is None else result.record.decision_id,
+        quoted=result.quoted,
+        changed=None if result.changes is None else result.apply_changes(value),
+        reask=result.reask_message,
     )
+
+
+def _view_steps(steps: Steps[CheckResult], value: Any = None) -> Steps[Enforced]:
+    return enforced_view((yield from steps), value)
 
 
 def enforcer_for(call: ApiCall, body: EnforceCall) -> Enforcer:
     """Return the enforcer of the service, in the locale of the call."""
     service = call.service
     chosen = service.heavy_enforcer if call.in_pool else service.enforcer
+    if not body.changes:
+        # The caller would pass on the old text.
+        chosen = Enforcer.coerce(chosen)
     if body.locale is None:
         return chosen
     enforcer = copy(chosen)
@@ -251,7 +280,7 @@ def _check_request(call: ApiCall, body: EnforceCall, request: Mapping[str, Any])
 
 
 async def _answer_check(
-    call: ApiCall, build: Callable[[ApiCall], Steps[CheckResult]], *surfaces: Surface
+    call: ApiCall, build: Callable[[ApiCall], Steps[Enforced]], *surfaces: Surface
 ) -> ApiAnswer:
     """Run the check that `build` makes of a call."""
     runs_commands = Surface.CODE_EXECUTION in surfaces
@@ -261,11 +290,11 @@ async def _answer_check(
     with nullcontext() if metrics is None else metrics.time_decision():
         if heavy:
             return await call.run_heavy(_check_on_thread, call, build)
-        return json_answer(enforced_view(await adrive(build(call))))
+        return json_answer(await adrive(build(call)))
 
 
-def _check_on_thread(call: ApiCall, build: Callable[[ApiCall], Steps[CheckResult]]) -> ApiAnswer:
-    return json_answer(enforced_view(drive(build(call._replace(in_pool=True)))))
+def _check_on_thread(call: ApiCall, build: Callable[[ApiCall], Steps[Enforced]]) -> ApiAnswer:
+    return json_answer(drive(build(call._replace(in_pool=True))))
 
 
 def _describe_as(request: Mapping[str, Any] | None) -> DescribeCall | None:
@@ -286,11 +315,12 @@ async def enforce_prompt(call: ApiCall) -> ApiAnswer:
     return await _answer_check(call, _prompt_steps, Surface.INPUT)
 
 
-def _prompt_steps(call: ApiCall) -> Steps[CheckResult]:
+def _prompt_steps(call: ApiCall) -> Steps[Enforced]:
     body = call.decode_body(EnforcePrompt)
-    return enforcer_for(call, body).prompt_steps(
+    steps = enforcer_for(call, body).prompt_steps(
         body.text, context_for(call, body), cost=body.cost, request=body.request
     )
+    return _view_steps(steps, body.text)
 
 
 @ENFORCE_ROUTES.add(
@@ -307,11 +337,34 @@ async def enforce_answer(call: ApiCall) -> ApiAnswer:
     return await _answer_check(call, _answer_steps, Surface.OUTPUT)
 
 
-def _answer_steps(call: ApiCall) -> Steps[CheckResult]:
+def _answer_steps(call: ApiCall) -> Steps[Enforced]:
     body = call.decode_body(EnforceAnswer)
-    return enforcer_for(call, body).answer_steps(
+    steps = enforcer_for(call, body).answer_steps(
         body.text, context_for(call, body), prompt=body.prompt, request=body.request
     )
+    return _view_steps(steps, body.text)
+
+
+@ENFORCE_ROUTES.add(
+    "POST /v1/enforce/model",
+    "enforce model",
+    Role.DECIDE,
+    takes=EnforceModel,
+    gives=Enforced,
+    statuses=(409,),
+    example={"text": "I'm sorry, but I can't help with that.", "prompt": "How do I reset it?"},
+)
+async def enforce_model(call: ApiCall) -> ApiAnswer:
+    """Read whether a model refused, by a typed signal or in prose, and record it."""
+    return await _answer_check(call, _model_steps)
+
+
+def _model_steps(call: ApiCall) -> Steps[Enforced]:
+    body = call.decode_body(EnforceModel)
+    steps = enforcer_for(call, body).refusal_steps(
+        body.response, context_for(call, body), text=body.text, prompt=body.prompt
+    )
+    return _view_steps(steps)
 
 
 @ENFORCE_ROUTES.add(
@@ -329,9 +382,9 @@ async def enforce_tool_call(call: ApiCall) -> ApiAnswer:
     return await _answer_check(call, _tool_call_steps, *surfaces)
 
 
-def _tool_call_steps(call: ApiCall) -> Steps[CheckResult]:
+def _tool_call_steps(call: ApiCall) -> Steps[Enforced]:
     body = call.decode_body(EnforceToolCall)
-    return enforcer_for(call, body).tool_call_steps(
+    steps = enforcer_for(call, body).tool_call_steps(
         body.name,
         body.arguments,
         context_for(call, body),
@@ -342,6 +395,7 @@ def _tool_call_steps(call: ApiCall) -> Steps[CheckResult]:
         describe=_describe_as(body.request),
         commands=body.commands,
     )
+    return _view_steps(steps, parse_arguments(body.arguments))
 
 
 @ENFORCE_ROUTES.add(
@@ -358,9 +412,9 @@ async def enforce_tool_result(call: ApiCall) -> ApiAnswer:
     return await _answer_check(call, _tool_result_steps, Surface.TOOL_RESULT, Surface.TOOL_LOOP)
 
 
-def _tool_result_steps(call: ApiCall) -> Steps[CheckResult]:
+def _tool_result_steps(call: ApiCall) -> Steps[Enforced]:
     body = call.decode_body(EnforceToolResult)
-    return enforcer_for(call, body).tool_result_steps(
+    steps = enforcer_for(call, body).tool_result_steps(
         body.name,
         body.result,
         context_for(call, body),
@@ -369,6 +423,7 @@ def _tool_result_steps(call: ApiCall) -> Steps[CheckResult]:
         accepted=body.accepted,
         describe=_describe_as(body.request),
     )
+    return _view_steps(steps, body.result)
 
 
 @ENFORCE_ROUTES.add(
@@ -385,12 +440,13 @@ async def enforce_retrieval(call: ApiCall) -> ApiAnswer:
     return await _answer_check(call, _retrieval_steps, Surface.RETRIEVAL)
 
 
-def _retrieval_steps(call: ApiCall) -> Steps[CheckResult]:
+def _retrieval_steps(call: ApiCall) -> Steps[Enforced]:
     body = call.decode_body(EnforceRetrieval)
     event = RetrievedPassage(body.text, body.source)
-    return enforcer_for(call, body).event_steps(
+    steps = enforcer_for(call, body).event_steps(
         Surface.RETRIEVAL, event, context_for(call, body), action=body.action
     )
+    return _view_steps(steps, body.text)
 
 
 @ENFORCE_ROUTES.add(
@@ -410,13 +466,14 @@ async def enforce_compaction(call: ApiCall) -> ApiAnswer:
     return await _answer_check(call, _compaction_steps, Surface.COMPACTION)
 
 
-def _compaction_steps(call: ApiCall) -> Steps[CheckResult]:
+def _compaction_steps(call: ApiCall) -> Steps[Enforced]:
     body = call.decode_body(EnforceCompaction)
     parts = {"before": body.before, "after": body.after, "manifest": body.manifest}
     event = parse_event(Surface.COMPACTION, {**parts, "context": body.context})
-    return enforcer_for(call, body).event_steps(
+    steps = enforcer_for(call, body).event_steps(
         Surface.COMPACTION, event, context_for(call, body), action=body.action
     )
+    return _view_steps(steps)
 
 
 @ENFORCE_ROUTES.add(

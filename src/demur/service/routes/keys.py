@@ -12,6 +12,8 @@ from demur.service.problem import forbidden, invalid_call
 from demur.store.rows import ApiKey
 
 KEY_ROUTES = RouteTable()
+# A key never carries `approve`: it is for machines.
+_KeyRole = Literal["decide", "read", "label", "admin"]
 _KeyText = Annotated[str, msgspec.Meta(max_length=200, pattern="^[^\\x00]*$")]
 
 
@@ -22,7 +24,7 @@ class KeyWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     any subject. It expires after `days`, by default after `key_days` of the settings.
     """
 
-    roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=4)]
+    roles: Annotated[tuple[_KeyRole, ...], msgspec.Meta(min_length=1, max_length=4)]
     tenant: _KeyText | None = None
     note: _KeyText = ""
     subjects: Annotated[tuple[_KeyText, ...], msgspec.Meta(max_length=100)] = ()

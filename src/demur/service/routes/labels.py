@@ -9,11 +9,10 @@ from demur.gate.clock import format_timestamp
 from demur.service.authentication import Role
 from demur.service.calls import ApiCall, RouteTable
 from demur.service.record_search import require_record
-from demur.store.rows import Label
+from demur.store.rows import REVIEW, Label
 
 LABEL_ROUTES = RouteTable()
 _DECISION = "/v1/decisions/{decision_id}"
-REVIEW = "review"
 # Databases do not store NUL in a text.
 _NO_NUL_PATTERN = "^[^\\x00]*$"
 _Note = Annotated[str, msgspec.Meta(max_length=2000, pattern=_NO_NUL_PATTERN)]
@@ -21,9 +20,12 @@ _ReviewerName = Annotated[str, msgspec.Meta(max_length=200, pattern=_NO_NUL_PATT
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A review of a decision. `by` names the reviewer; the label names the key as well."""
+    """A review of a decision. `by` names the reviewer; the label names the key as well.
 
-    value: Literal["good", "false_refusal", "missed_harm"]
+    `withdrawn` takes back the reviews before it: the decision counts as not reviewed.
+    """
+
+    value: Literal["good", "false_refusal", "missed_harm", "withdrawn"]
     note: _Note = ""
     by: _ReviewerName = ""
 
@@ -70,7 +72,7 @@ def list_labels(call: ApiCall) -> Labelled:
     example={"value": "false_refusal", "note": "the ticket was there"},
 )
 def add_review(call: ApiCall) -> Labelled:
-    """Label a decision as good, a false refusal, or missed harm."""
+    """Label a decision as good, a false refusal, or missed harm, or withdraw its labels."""
     body, record = call.decode_body(Review), require_record(call)
     now = format_timestamp(call.service.clock())
     reviewer = _reviewer_name(call, body.by)

@@ -199,6 +199,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     version: str = __version__
 
 
+@MONITORING_ROUTES.add("GET /healthz", "healthz", None, gives=Health)
 @MONITORING_ROUTES.add("GET /health", "health", None, gives=Health)
 async def report_health(_: ApiCall) -> ApiAnswer:
     """Report that the process answers."""

@@ -3,9 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.service.dashboard.charts import scale_top, spark_line, stacked_chart
-from demur.service.dashboard.counts import TimeBucket
+from demur.service.dashboard.time_range import TimeBucket
 
-BUCKETS = [TimeBucket(start=f"2026-11-15T{hour:02}", end="") for hour in range(4)]
+BUCKETS = [
+    TimeBucket(start=f"2026-11-15T{hour:02}:00Z", end=f"2026-11-15T{hour + 1:02}:00Z")
+    for hour in range(4)
+]
 
 
 def test_bars_stand_on_each_other_within_the_chart() -> None:

@@ -1,18 +1,10 @@
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from datetime import timedelta
 
-import pytest
 from support.gates import NOON, Ticking, finding, gate_over, refund
 
 from demur.model.finding import Action
-from demur.service.dashboard.counts import (
-    DEFAULT_PERIOD,
-    PERIODS,
-    WEEK,
-    LookbackPeriod,
-    count_period,
-    find_period,
-)
+from demur.service.dashboard.counts import count_period
+from demur.service.dashboard.time_range import named_range, range_between
 from demur.store.opening import open_store
 
 RISKY = {"ticket_id": "T-1", "chargeback_risk": 0.95}
@@ -28,9 +20,9 @@ def test_a_period_is_compared_with_the_one_before() -> None:
             gate.decide(refund())
         gate.decide(refund(evidence=RISKY), tenant="other")
         now = NOON + timedelta(minutes=1)
-        all_of_them = count_period(store, None, now, PERIODS["24h"])
-        other = count_period(store, "other", now, PERIODS["24h"])
-        week = count_period(store, None, now, WEEK)
+        all_of_them = count_period(store, None, now, named_range("24h", now))
+        other = count_period(store, "other", now, named_range("24h", now))
+        week = count_period(store, None, now, named_range("7d", now))
 
     by = {one.outcome: one for one in all_of_them.outcomes}
     assert (all_of_them.decisions, all_of_them.before) == (4, 1)
@@ -54,9 +46,24 @@ def test_compared_periods_are_equally_long() -> None:
             clock.now = NOON - timedelta(hours=hours)
             for _ in range(40):
                 gate.decide(refund())
-        early = count_period(store, None, NOON + timedelta(minutes=15), PERIODS["24h"])
-        late = count_period(store, None, NOON + timedelta(minutes=45), PERIODS["24h"])
-        week = count_period(store, None, NOON + timedelta(days=6, minutes=15), WEEK)
+        early = count_period(
+            store,
+            None,
+            NOON + timedelta(minutes=15),
+            named_range("24h", NOON + timedelta(minutes=15)),
+        )
+        late = count_period(
+            store,
+            None,
+            NOON + timedelta(minutes=45),
+            named_range("24h", NOON + timedelta(minutes=45)),
+        )
+        week = count_period(
+            store,
+            None,
+            NOON + timedelta(days=6, minutes=15),
+            named_range("7d", NOON + timedelta(days=6, minutes=15)),
+        )
 
     # Of the hour a day before the one that runs, as much counts as has passed of this one.
     assert (early.before, late.before) == (50, 70)
@@ -72,7 +79,12 @@ def test_findings_are_counted_by_surface() -> None:
         clock.now = NOON
         for _ in range(3):
             gate.decide(refund(), findings=[finding(), finding("PROMPT_LEAK", action=Action.WARN)])
-        watched = count_period(store, None, NOON + timedelta(minutes=1), PERIODS["24h"])
+        watched = count_period(
+            store,
+            None,
+            NOON + timedelta(minutes=1),
+            named_range("24h", NOON + timedelta(minutes=1)),
+        )
 
     [surface] = watched.surfaces
     assert (surface.surface, surface.count, surface.percent) == ("input", 6, 100)
@@ -85,32 +97,42 @@ def test_many_tenants_are_counted_together() -> None:
         gate = gate_over(store)
         for number in range(12):
             gate.decide(refund(), tenant=f"t{number}")
-        watched = count_period(store, None, NOON + timedelta(minutes=1), PERIODS["24h"])
+        watched = count_period(
+            store,
+            None,
+            NOON + timedelta(minutes=1),
+            named_range("24h", NOON + timedelta(minutes=1)),
+        )
 
     assert watched.decisions == 12
 
 
-@pytest.mark.parametrize("period", PERIODS.values(), ids=str)
-def test_buckets_follow_each_other_and_the_last_holds_now(period: LookbackPeriod) -> None:
-    now = NOON + timedelta(minutes=1)
-    buckets = period.buckets(now)
+def test_short_ranges_are_counted_by_the_minute() -> None:
+    clock = Ticking(NOON - timedelta(minutes=10))
+    with open_store(":memory:") as store:
+        gate = gate_over(store, clock=clock)
+        gate.decide(refund(evidence=RISKY), findings=[finding("SECRET_LEAK")])
+        clock.now = NOON - timedelta(minutes=20)
+        gate.decide(refund(), tenant="other")
+        now = NOON + timedelta(seconds=30)
+        quarter = count_period(store, None, now, named_range("15m", now))
+        chosen = range_between(NOON - timedelta(minutes=21), NOON - timedelta(minutes=9))
+        both = count_period(store, None, now, chosen)
 
-    assert len(buckets) == period.count
-    assert all(one.end == following.start for one, following in pairwise(buckets))
-    assert buckets[-1].start <= "2026-11-15T12:01" < buckets[-1].end
-    assert datetime.fromisoformat(buckets[0].start) == period.start_time(now)
-
-
-def test_the_period_before_is_as_long_where_it_is_compared() -> None:
-    day, month = PERIODS["24h"], PERIODS["30d"]
-
-    assert day.start_time(NOON) - day.compared_start(NOON) == timedelta(days=1)
-    assert (
-        month.start_time(NOON) == month.compared_start(NOON) == datetime(2026, 10, 17, tzinfo=UTC)
-    )
+    assert (quarter.decisions, quarter.before) == (1, 1)
+    assert quarter.series[4] == 1
+    assert [one.surface for one in quarter.surfaces] == ["input"]
+    assert both.decisions == 2
 
 
-def test_an_unknown_name_is_the_usual_period() -> None:
-    assert find_period(None) is DEFAULT_PERIOD
-    assert find_period("9y") is DEFAULT_PERIOD
-    assert find_period("7d") is PERIODS["7d"]
+def test_days_are_counted_from_hours() -> None:
+    clock = Ticking(NOON - timedelta(days=3))
+    with open_store(":memory:") as store:
+        gate = gate_over(store, clock=clock)
+        for hours in (0, 5, 11, 13):
+            clock.now = NOON - timedelta(days=3) + timedelta(hours=hours)
+            gate.decide(refund(evidence=RISKY))
+        month = count_period(store, "default", NOON, named_range("30d", NOON))
+
+    assert month.series[-4:] == [3, 1, 0, 0]
+    assert month.code_counts("CHARGEBACK_RISK_BLOCK").count == 4

@@ -3,24 +3,29 @@ import zipfile
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.dashboard_site import Element, Page, Site
-from support.gates import cleanup, finding, opened, refund
+from support.dashboard_site import Element, Page, Site, small_site
+from support.gates import CORE, cleanup, finding, opened, refund
 from support.service_app import add_key
 
 from demur.model.finding import Finding, Span
+from demur.model.record import DecisionRecord
+from demur.service.dashboard import decision_list
 from demur.service.dashboard.decisions import (
     decision_row,
     mark_texts,
     request_intent,
     request_subject,
 )
+from demur.service.settings import ServiceSettings
 from demur.store.rows import Label
 
 
 def found(page: Page) -> int:
-    return len([row for table in page.all("tbody") for row in table.all("tr")])
+    tables = (one for one in page.all("table") if "decisions" in one.attrs.get("class", ""))
+    return len([row for table in tables for body in table.all("tbody") for row in body.all("tr")])
 
 
 def test_decisions_are_filtered_and_the_form_keeps_the_filter(site: Site) -> None:
@@ -36,11 +41,11 @@ def test_decisions_are_filtered_and_the_form_keeps_the_filter(site: Site) -> Non
 def test_an_outcome_is_a_filter_and_the_overview_leads_to_it(site: Site) -> None:
     links = site.open("/").links()
 
-    assert {f"/decisions?outcome={one}" for one in ("allowed", "refused")} <= set(links)
-    refused = site.open("/decisions?outcome=refused")
+    assert {f"/decisions?last=24h&outcome={one}" for one in ("allowed", "refused")} <= set(links)
+    refused = site.open("/decisions?last=24h&outcome=refused")
     assert found(refused) > 0
-    assert all("Refused" in row.text for row in refused.all("tbody")[0].all("tr"))
-    assert "There is no such outcome" in site.open("/decisions?outcome=nothing").text
+    assert all("Refused" in row.text for row in refused.all("tbody")[-1].all("tr"))
+    assert "There is no such outcome" in site.open("/decisions?last=24h&outcome=nothing").text
 
 
 def test_an_invalid_filter_is_left_out_and_reported(site: Site) -> None:
@@ -63,7 +68,7 @@ def test_a_page_that_begins_nowhere_is_the_first_one_and_says_so(site: Site) -> 
 
     assert found(page) == 5
     assert "There is no such before; it was left out." in page.text
-    assert "Newest" not in page.text
+    assert "First page" not in page.text
 
 
 def test_the_beginnings_of_ids_tell_nothing_of_other_tenants(site: Site) -> None:
@@ -111,6 +116,101 @@ def test_a_search_by_id_or_request_leads_to_the_decision(site: Site) -> None:
 def test_a_search_by_subject_lists_their_decisions(site: Site) -> None:
     assert found(site.open("/decisions?q=ada")) == 2
     assert found(site.open("/decisions?q=customer:ada")) == 2
+
+
+def test_a_search_finds_words_of_any_field(site: Site) -> None:
+    assert found(site.open("/decisions?q=ADA+answer")) == 1
+    assert found(site.open("/decisions?q=chargeback")) == 1
+    assert found(site.open("/decisions?q=ada&outcome=refused")) > 0
+    assert "Nothing found" in site.open("/decisions?q=%22+OR+1%3D1+--").text
+    page = site.open("/decisions?q=customer")
+    assert "2 found for customer" in page.text
+    assert "/decisions?q=customer&outcome=refused" not in page.links()
+
+
+def test_matches_are_counted_and_drawn(site: Site) -> None:
+    for path, count in (
+        ("/decisions", "5 in all"),
+        ("/decisions?outcome=refused", "match"),
+        ("/decisions?action=answer", "1 match"),
+        ("/decisions?last=15m", "5 in all"),
+        ("/decisions?last=7d&verdict=DENY", "match"),
+    ):
+        page = site.open(path)
+        assert count in page.text, path
+        [figure] = [one for one in page.all("figure") if "data-zoom" in one.attrs]
+        bars = [one for one in figure.all("a") if "since=" in one.attrs["href"]]
+        assert bars, path
+        assert all(one.attrs["href"].startswith("/decisions?") for one in bars)
+
+
+def rows_of(page: Page) -> list[str]:
+    """Return the links of the rows of a list, in order."""
+    [cells] = [[one for one in page.all("td") if one.attrs.get("class") == "when"]]
+    return [one.all("a")[0].attrs["href"].partition("?")[0] for one in cells]
+
+
+def test_a_list_has_an_order(empty: Site) -> None:
+    amounts = (40, 900, 7, 300)
+    ids = [empty.decide(refund(amount, request_id=f"r-{amount}")) for amount in amounts]
+
+    def listed(query: str) -> list[str]:
+        return [link.rpartition("/")[2] for link in rows_of(empty.open(f"/decisions?{query}"))]
+
+    assert listed("sort=oldest") == ids
+    assert listed("sort=newest") == listed("") == ids[::-1]
+    assert listed("sort=amount") == [ids[1], ids[3], ids[0], ids[2]]
+    assert listed("sort=amount&q=refund") == [ids[1], ids[3], ids[0], ids[2]]
+    assert "There is no such sort" in empty.open("/decisions?sort=size").text
+
+
+@pytest.mark.parametrize("query", ["", "q=refund", "action=refund", "sort=oldest", "sort=amount"])
+@pytest.mark.parametrize("window", [10_000, 60])
+def test_every_order_pages_through_all_of_them(
+    empty: Site, monkeypatch: pytest.MonkeyPatch, query: str, window: int
+) -> None:
+    monkeypatch.setattr(decision_list, "MAX_MATCHES", window)
+    ids = {empty.decide(refund(number % 9 + 1, request_id=f"r-{number}")) for number in range(120)}
+    path, seen = f"/decisions?{query}", list[str]()
+    for _ in range(5):
+        page = empty.open(path)
+        seen += [link.rpartition("/")[2] for link in rows_of(page)]
+        following = [one.attrs["href"] for one in page.all("a") if one.attrs.get("rel") == "next"]
+        if not following:
+            break
+        [path] = following
+
+    assert len(seen) == len(set(seen))
+    # The largest amounts are those among the newest decisions.
+    if query != "sort=amount" or window > 120:
+        assert set(seen) == ids
+
+
+def test_neighbours_are_those_of_the_list(site: Site) -> None:
+    first, second = site.decide(refund(30)), site.decide(refund(31))
+    other = site.decide({"action": {"type": "answer", "intent": "between"}})
+    third = site.decide(refund(32))
+
+    def neighbours(query: str) -> dict[str, str]:
+        page = site.open(f"/decisions/{second}{query}")
+        return {one.attrs["rel"]: one.attrs["href"] for one in page.all("a") if "rel" in one.attrs}
+
+    assert neighbours("") == {"prev": f"/decisions/{other}", "next": f"/decisions/{first}"}
+    filtered = neighbours("?action=refund&last=24h")
+    assert filtered["prev"] == f"/decisions/{third}?last=24h&action=refund"
+    assert filtered["next"] == f"/decisions/{first}?last=24h&action=refund"
+    assert neighbours("?q=answer")["prev"] == f"/decisions/{other}?q=answer"
+    assert neighbours("?since=never") == {}
+
+
+def test_records_that_wait_for_the_search_are_named(
+    empty: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty.decide(refund())
+    monkeypatch.setattr(type(empty.call.store.backend), "update_search", lambda *_: 0)
+
+    assert "1 newer record cannot be searched yet" in empty.open("/decisions?q=refund").text
+    assert found(empty.open("/decisions?action=refund")) == 1
 
 
 def test_the_beginning_of_several_ids_is_not_enough(site: Site) -> None:
@@ -337,3 +437,62 @@ def test_a_row_is_short_and_survives_what_was_erased_or_spoiled() -> None:
     assert decision_row(record).who == "agent:billing"
     for other in (erased, spoiled):
         assert request_intent(other) == request_subject(other) == ""
+
+
+def page_of(site: Site, record: DecisionRecord) -> Page:
+    return site.open(f"/decisions/{record.decision_id}")
+
+
+def test_the_page_says_why_a_finding_overruled_a_rule(empty: Site) -> None:
+    found = finding("RCE_RISK", detail="quotes the user")
+    record = empty.call.service.gate.decide(refund(), findings=[found])
+    page = page_of(empty, record)
+
+    assert "R_SMALL would allow this, but the input guard found RCE_RISK" in page.text
+    assert "a finding that refuses counts more than a rule that allows" in page.text
+    assert f"REFUSED: RCE_RISK: {CORE['RCE_RISK'].summary}" in page.text
+
+
+def test_nothing_is_said_of_overruling_where_nothing_was(site: Site, empty: Site) -> None:
+    allowed = empty.call.service.gate.decide(refund())
+
+    assert "would allow this, but" not in page_of(site, allowed).text
+
+
+def test_the_record_is_there_as_data(empty: Site) -> None:
+    record = empty.call.service.gate.decide(refund())
+    page = page_of(empty, record)
+    address = f"/v1/decisions/{record.decision_id}"
+
+    assert address in page.links()
+    [link] = [one for one in page.all("a") if one.attrs.get("download", "").endswith(".json")]
+    assert link.attrs["href"] == address
+
+
+TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"traceparent": f"00-{TRACE_ID}-b7ad6b7169203331-01"},
+        {"run": {"trace_id": TRACE_ID}},
+    ],
+)
+def test_a_decision_leads_to_its_trace(context: dict[str, Any]) -> None:
+    address = "https://traces.example.com/trace/{trace_id}?org=1"
+    with small_site(settings=ServiceSettings(trace_url=address)) as site:
+        record = site.call.service.gate.decide(refund(context_ref=context))
+        page = page_of(site, record)
+
+    assert f"https://traces.example.com/trace/{TRACE_ID}?org=1" in page.links()
+
+
+@pytest.mark.parametrize("trace", ["", "0" * 32, "javascript:alert(1)", TRACE_ID.upper()])
+def test_what_is_no_trace_is_not_led_to(trace: str) -> None:
+    address = "https://traces.example.com/{trace_id}"
+    with small_site(settings=ServiceSettings(trace_url=address)) as site:
+        record = site.call.service.gate.decide(refund(context_ref={"trace_id": trace}))
+        links = page_of(site, record).links()
+
+    assert not [link for link in links if "traces.example.com" in link]

@@ -8,6 +8,8 @@ from support.service_app import add_key
 
 from demur.evals.rates import make_rate
 from demur.evals.report import EvalReport, make_report
+from demur.evals.run_files import write_manifest
+from demur.evals.run_folder import open_run
 from demur.evals.target import TargetAnswer, error_answer
 from demur.service.dashboard import evals as evals_page
 from demur.service.dashboard.evals import (
@@ -160,7 +162,8 @@ def test_a_name_leads_to_nothing_that_is_not_listed(measured: Site, runs: Path, 
     if answer.status_code == 307:
         answer = measured.get(answer.headers["location"])
 
-    assert answer.status_code == 404, name
+    # A NUL is refused before anything is looked up.
+    assert answer.status_code == (422 if "%00" in name else 404), name
     assert "neighbour" not in answer.text
 
 
@@ -233,3 +236,110 @@ def test_a_row_has_everything_as_text(tmp_path: Path) -> None:
 
     assert (row.rows, row.result, row.target) == ("8", "passed", "scripted")
     assert row.suite.startswith("ssss")
+
+
+def read_ids(page: Page) -> list[str]:
+    [listed] = [one for one in page.all("ol") if one.attrs.get("class") == "reads"]
+    return [one.all("code")[0].text for one in listed.children]
+
+
+def test_all_rows_of_a_run_are_there_mistakes_first(measured: Site) -> None:
+    page = measured.open("/evals/first?view=rows")
+
+    assert len(read_ids(page)) == 8
+    assert set(read_ids(page)[:2]) == {"good-1", "good-2"}
+    assert "8 of 8 rows" in page.text
+    assert "Please count the boxes in row 1." in page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("show=wrong", {"good-1", "good-2"}),
+        ("show=refused", {"good-1", "good-2"}),
+        ("show=refused&category=cyber", {"good-2"}),
+        ("label=harmful&category=crime", {"bad-1", "bad-3"}),
+    ],
+)
+def test_rows_are_filtered_as_the_cells_link_to_them(
+    measured: Site, query: str, expected: set[str]
+) -> None:
+    assert set(read_ids(measured.open(f"/evals/first?view=rows&{query}"))) == expected
+
+
+def test_no_row_that_fits_is_said(measured: Site) -> None:
+    assert "No row is like that" in measured.open("/evals/first?view=rows&show=missed").text
+    assert "No row is like that" in measured.open("/evals/first?view=rows&category=no").text
+
+
+def test_rows_come_in_pages(measured: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evals_page, "ROWS_PER_PAGE", 3)
+    pages = [measured.open(f"/evals/first?view=rows&page={number}") for number in (1, 2, 3)]
+    ids = [row for page in pages for row in read_ids(page)]
+
+    assert len(ids) == len(set(ids)) == 8
+    assert [len(read_ids(page)) for page in pages] == [3, 3, 2]
+    assert "3 of 3" in pages[2].text
+    # A page beyond the last is the last, and rubbish is the first.
+    assert read_ids(measured.open("/evals/first?view=rows&page=99")) == read_ids(pages[2])
+    assert read_ids(measured.open("/evals/first?view=rows&page=x")) == read_ids(pages[0])
+
+
+def test_rates_lead_to_their_rows(measured: Site) -> None:
+    listed, one = measured.open("/evals").links(), measured.open("/evals/first").links()
+
+    assert "/evals/first?view=rows&show=refused" in listed
+    assert "/evals/small/second?view=rows&show=missed" in listed
+    assert "/evals/first?category=crime&view=rows" in one
+    assert "/evals/first?view=rows&show=wrong" in one
+
+
+def test_rows_that_were_not_answered_are_listed(empty: Site, runs: Path) -> None:
+    unfinished(a_run(runs / "some"), "good-0")
+
+    assert read_ids(empty.open("/evals/some?view=rows&show=unjudged")) == ["good-0"]
+
+
+def test_rows_of_a_broken_run_say_why(measured: Site) -> None:
+    assert "This run cannot be shown" in measured.open("/evals/torn?view=rows").text
+    measured.open("/evals/none?view=rows", 404)
+
+
+def test_two_runs_are_compared_row_by_row(measured: Site) -> None:
+    page = measured.open("/compare-evals?before=first&after=small/second")
+
+    assert "/compare-evals?before=first&after=small%2Fsecond" in measured.open("/evals").links()
+    assert "8 rows were compared" in page.text
+    assert "100.0 % before, 75.0 % after: -25.0 points" in page.text
+    assert read_ids(page) == ["bad-1", "good-1", "good-2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("", ""),
+        ("before=first", "There is no such run"),
+        ("before=first&after=../first", "There is no such run"),
+        ("before=first&after=first", "This is one run"),
+        ("before=first&after=torn", "torn"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_a_notice(
+    measured: Site, query: str, problem: str
+) -> None:
+    page = measured.open(f"/compare-evals?{query}")
+
+    assert problem in page.text
+    assert "Rows that changed" not in page.text
+
+
+def test_runs_of_different_targets_are_not_joined(empty: Site, runs: Path) -> None:
+    a_run(runs / "one", {"good-1": NO, "bad-2": YES}, kind="first")
+    a_run(runs / "two", {"good-3": NO, "bad-0": YES}, kind="first", hours=1)
+    joined = empty.get("/evals").text.count('class="path"')
+    other = open_run(runs / "two")
+    target = msgspec.structs.replace(other.manifest.target, name="another")
+    write_manifest(other.folder, msgspec.structs.replace(other.manifest, target=target))
+
+    assert joined == 1
+    assert empty.get("/evals").text.count('class="path"') == 0

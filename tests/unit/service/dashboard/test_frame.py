@@ -1,6 +1,7 @@
 import pytest
-from support.dashboard_site import HTML, Site, site_of
-from support.gates import Ticking, gate_over, opened
+from support.dashboard_site import HTML, Page, Site, site_of
+from support.gates import Ticking, gate_over, opened, refund
+from support.service_app import add_key
 
 from demur.service.dashboard.frame import (
     cached_result,
@@ -23,6 +24,33 @@ def test_a_lost_browser_gets_a_page_and_a_program_a_problem(site: Site) -> None:
     assert program.headers["content-type"] == "application/problem+json"
     assert site.call("POST", "/nowhere", headers=HTML).status_code == 404
     assert site.get("/v1/nowhere").headers["content-type"] == "application/problem+json"
+
+
+def menu(page: Page) -> set[str]:
+    """Return where the menu and its form of tenants lead, without the switch of zones."""
+    [top] = page.all("header")
+    leads = {one.attrs.get("href") or one.attrs["action"] for one in top.all("a", "form")}
+    return {one for one in leads if "zone=" not in one}
+
+
+def test_an_error_page_has_the_whole_menu_of_its_caller(site: Site) -> None:
+    usual = menu(site.open("/codes"))
+
+    assert {"/evals", "/tenant"} <= usual
+    assert menu(site.open("/nowhere", 404)) == usual
+    assert menu(site.open("/reasons/NO_SUCH_CODE", 404)) == usual
+
+
+def test_an_error_page_tells_a_stranger_nothing_of_tenants() -> None:
+    with gate_over(open_store(":memory:")) as gate:
+        assert gate.store is not None
+        gate.decide(refund(), tenant="acme")
+        add_key(gate.store, "acme", "read")
+        with site_of(gate) as site:
+            page = site.open("/nowhere", 404)
+
+    assert not {"/evals", "/tenant"} & menu(page)
+    assert "acme" not in page.text
 
 
 def test_a_page_answers_no_other_method(site: Site) -> None:
@@ -72,7 +100,8 @@ def test_many_tenants_do_not_fill_the_page() -> None:
             gate.decide({"action": {"type": "x"}}, tenant=f"t{number:03}")
         page = site.open("/codes")
 
-    assert len(page.all("option")) == 201
+    [choice] = [one for one in page.all("select") if one.attrs["id"] == "tenant"]
+    assert len(choice.all("option")) == 201
 
 
 TYPE = "multipart/form-data; boundary=edge"

@@ -10,7 +10,11 @@ from support.dashboard_site import HTML, Page, Site
 from support.eval_runs import NO, a_run, pairs
 from support.service_app import add_key
 
+from demur.codes.vocabulary import Surface
 from demur.evals.run_files import write_manifest
+from demur.gate.excerpt import Utterance
+from demur.gate.gate import Gate
+from demur.model.finding import Finding
 
 PAYLOADS = (
     "<script>alert(1)</script>",
@@ -63,16 +67,25 @@ def filled(site: Site, bad: str) -> list[str]:
     }
     decision_id = site.decide(request, findings=[seen], signals={"model_score": bad})
     label = {"value": "false_refusal", "note": bad, "by": name}
+    said = Utterance(text, "tool", Surface.INPUT, bad, prompt=bad)
+    gate = site.call.service.gate
+    excerpts = Gate(gate.policy, gate.store, registry=gate.registry, excerpts="all")
+    for _ in range(2):
+        excerpts.decide(
+            {"action": {"type": "x"}}, findings=[msgspec.convert(seen, Finding)], said=said
+        )
     answer = site.call("POST", f"/v1/decisions/{decision_id}/labels", label)
     assert answer.status_code == 201, answer.text
     site.call.service.gate.decide({"action": {"type": "x"}}, tenant=name)
     quoted = quoted_whole(bad)
     return [
+        "/report?since=2000-01-01&until=2100-01-01",
         *("/", "/decisions", "/reasons", "/reasons/PROMPT_LEAK", "/review", "/codes", "/triage"),
         *("/review?queue=false_refusal", f"/decisions/{decision_id}", f"/decisions?q={quoted}"),
         *(f"/decisions?subject={quoted}", f"/decisions?code={quoted}", f"/codes?q={quoted}"),
         *(f"/?tenant={quoted}", f"/login?next={quoted}", f"/reasons/{quoted}", f"/{quoted}"),
-        *(f"/decisions?verdict={quoted}", f"/?period={quoted}", f"/decisions/{quoted}"),
+        *(f"/decisions?verdict={quoted}", f"/?last={quoted}", f"/decisions/{quoted}"),
+        f"/report?since={quoted}",
     ]
 
 

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.dashboard_site import Site
 
+from demur.service.dashboard.frame import PageFrame
 from demur.service.dashboard.rendering import (
     asset_path,
     constant_words,
@@ -72,23 +73,29 @@ def test_query_strings_hold_only_values_that_are_set() -> None:
 
 @given(st.text(alphabet=st.characters(codec=None, exclude_categories=())))
 def test_whatever_a_text_holds_it_stays_text(text: str) -> None:
-    page = render_template("login.html", frame=_frame(), goal="/", problem=text).decode()
-    inside = page.partition('role="alert">')[2].partition("</p>  <form")[0]
+    ways = {"keys": True, "people": True, "is_open": False}
+    values = {"goal": "/", "problem": text, "ways": ways, "provider": None}
+    page = render_template("login.html", frame=_frame(), **values).decode()
+    inside = page.partition('role="alert">')[2].partition("</p>  <p>A login stays")[0]
 
     assert "<" not in inside
     assert '"' not in inside
 
 
-def _frame() -> dict[str, object]:
-    texts = dict.fromkeys(("title", "section", "tenant", "target", "version"), "")
-    return {
-        **texts,
-        "name": None,
-        "tenants": [],
-        "may_label": False,
-        "sees_all": True,
-        "sample": False,
-    }
+def _frame() -> PageFrame:
+    return PageFrame(
+        title="",
+        section="",
+        name=None,
+        tenant="",
+        tenants=[],
+        may_label=False,
+        sees_all=True,
+        sample=False,
+        target="/",
+        zone="utc",
+        carried={},
+    )
 
 
 def test_a_static_file_is_kept_for_ever_under_a_name_of_its_content(site: Site) -> None:

@@ -13,10 +13,20 @@ from demur.service.dashboard.rendering import load_assets
 from demur.service.settings import ServiceSettings
 
 PATHS = (
-    *("/", "/?period=7d", "/decisions", "/decisions?verdict=DENY", "/decisions?q=nobody"),
+    *("/", "/?last=7d", "/decisions", "/decisions?verdict=DENY", "/decisions?q=nobody"),
     *("/reasons", "/reasons/CHARGEBACK_RISK_BLOCK", "/reasons/RCE_RISK", "/review"),
     *("/evals", "/evals/over", "/evals/torn"),
-    *("/review?queue=missed_harm", "/codes", "/triage", "/login", "/nowhere", "/decisions/{id}"),
+    *(
+        "/review?queue=missed_harm",
+        "/codes",
+        "/triage",
+        "/report",
+        "/report?since=2000-01-01&until=2100-01-01",
+        "/docs",
+        "/login",
+        "/nowhere",
+        "/decisions/{id}",
+    ),
 )
 NAMED = ("aria-labelledby", "aria-describedby", "for", "list", "data-copy", "data-swap")
 

@@ -1,4 +1,5 @@
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from demur.triage.scan import scan_lines
 
 def counted(name: str, content: bytes, registry: Registry = CORE) -> LogCounts:
     context = WorkContext(GuardSettings(), registry, GuardPipeline([]))
-    counts = scan_log(context, content, name, TriageOptions(now=NOON, samples=1), 1 << 20)
+    counts = scan_log(
+        context, content, name, TriageOptions(now=NOON, samples=1, timed=True), 1 << 20
+    )
     return summarize_log(name, counts, registry)
 
 
@@ -108,3 +111,47 @@ def test_a_damaged_log_is_read_as_far_as_it_goes() -> None:
     counts = counted("a.gz", gzip.compress(LOG)[:-12])
 
     assert any("Read as far as it goes" in note for note in counts.notes)
+
+
+TIMED = (
+    b"2027-01-01T09:10:00Z REFUSED: RCE_RISK: a\n" * 2
+    + b"2027-01-01T11:59:00Z REFUSED: RCE_RISK: b\n"
+    + b"REFUSED: RCE_RISK: no time\n"
+)
+
+
+def test_refusals_are_drawn_over_time() -> None:
+    counts = counted("a.log", TIMED)
+    assert counts.times is not None
+
+    assert [bar.total for bar in counts.times.bars] == [2, 0, 1]
+    assert counts.times.bars[0].bucket.start == "2027-01-01T09:00:00.000Z"
+    assert counts.undated == 1
+
+
+def test_a_long_log_is_drawn_in_longer_steps() -> None:
+    lines = (
+        b"%d-01-01T00:00:00Z REFUSED: RCE_RISK: a\n" % year for year in (1969, 1999, 2027, 9999)
+    )
+    counts = counted("a.log", b"".join(lines))
+    assert counts.times is not None
+
+    assert len(counts.times.bars) <= 96
+    assert sum(bar.total for bar in counts.times.bars) == 2
+    assert counts.undated == 2
+
+
+def test_a_log_without_times_is_not_drawn() -> None:
+    assert counted("a.log", LOG).times is None
+
+
+def test_the_counts_can_be_downloaded_from_the_page(site: Site) -> None:
+    page = sent(site, TIMED, "dir/agent.2027.log")
+    [table, document] = [one for one in page.all("button") if "data-download" in one.attrs]
+    texts = {one.attrs.get("id"): "".join(one.own) for one in page.all("pre")}
+
+    assert table.attrs["data-name"] == "agent-refusals.csv"
+    assert texts[table.attrs["data-download"]].splitlines()[1].startswith("RCE_RISK,4,0,4,")
+    assert json.loads(texts[document.attrs["data-download"]])["total"] == 4
+    assert "Over time" in page.text
+    assert "1 refusal without a usable time" in page.text

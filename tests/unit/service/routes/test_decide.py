@@ -74,12 +74,12 @@ def test_the_key_says_whose_decision_it_is() -> None:
         ({}, None),
         ({"request": 1}, "request"),
         ({"request": {"action": {}}}, "action"),
-        ({"request": refund(), "extra": 1}, None),
+        ({"request": refund(), "extra": 1}, "extra"),
         ({"request": refund(), "findings": [{"code": "NO_SUCH", "surface": "input"}]}, None),
         ({"request": refund(), "grants": [{}]}, "grants[0]"),
         ({"request": refund(), "signals": {"failure_similarity": 1}}, "signals.failure_similarity"),
         ({"request": refund(), "signals": {"guards": {"pii": 0}}}, "signals.guards"),
-        ({"request": refund(), "guard_signals": {"pii": 0}}, None),
+        ({"request": refund(), "guard_signals": {"pii": 0}}, "guard_signals"),
         ({"request": refund(), "signals": {"a": [1]}}, "signals.a"),
         ({"request": refund(), "accepted": [1]}, "accepted[0]"),
         ([], None),
@@ -93,6 +93,16 @@ def test_an_unusable_request_is_reported_and_not_stored(body: Any, where: str | 
         assert answered.json()["code"] == "REQUEST_INVALID"
         assert answered.json().get("where") == where
         assert list(call.store.find_records()) == []
+
+
+@pytest.mark.parametrize("name", ["requst", "zzz"])
+def test_a_field_that_is_none_is_named_beside_those_there_are(name: str) -> None:
+    with open_service() as call:
+        details = call("POST", "/v1/decide", {"request": refund(), name: 1}).json()
+
+    assert details["where"] == name
+    assert "the fields are request, " in details["help"]
+    assert ("did you mean `request`?" in details["help"]) == (name == "requst")
 
 
 def test_the_same_request_id_gives_the_same_decision_and_another_request_a_conflict() -> None:

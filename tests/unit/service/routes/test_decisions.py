@@ -7,7 +7,8 @@ import pytest
 from support.gates import NOON, Ticking, cleanup, finding, gate_over, refund
 from support.service_app import Caller, add_key, open_service
 
-from demur.service.dashboard.counts import PERIODS, count_period
+from demur.service.dashboard.counts import count_period
+from demur.service.dashboard.time_range import named_range
 from demur.service.record_search import record_view
 
 
@@ -53,6 +54,11 @@ def test_decisions_are_found_by_what_they_are() -> None:
             "code=REFUND_OVER_ESCALATION_LIMIT": [large],
             "action=refund": [large, small],
             "action=nothing": [],
+            "q=REFUND+bill": [large, small],
+            "q=refund&verdict=ALLOW": [small],
+            "q=%22refund%22+NOT+bill": [],
+            "q=%2A": [],
+            "q=": [large, small],
             "subject=agent:billing&code=": [large, small],
             "since=2026-11-15&until=2026-11-15T12:00:01Z": [large, small],
             "since=2026-11-15T13:00:00%2B01:00": [large, small],
@@ -83,12 +89,16 @@ def test_a_question_that_makes_no_sense_is_refused(query: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["", "/explain", "/pack", "/labels"])
-@pytest.mark.parametrize(
-    "name", ["NO", "%00", "a%20b", "..", "x" * 65, "%F0%9F%98%80", "'%20OR%201=1"]
-)
+@pytest.mark.parametrize("name", ["NO", "a%20b", "..", "x" * 65, "%F0%9F%98%80", "'%20OR%201=1"])
 def test_an_unknown_decision_is_a_404(part: str, name: str) -> None:
     with open_service() as call:
         assert call("GET", f"/v1/decisions/{name}{part}").status_code == 404
+
+
+@pytest.mark.parametrize("part", ["", "/explain", "/pack", "/labels"])
+def test_no_id_holds_a_nul(part: str) -> None:
+    with open_service() as call:
+        assert call("GET", f"/v1/decisions/%00{part}").status_code == 422
 
 
 def test_a_decision_is_shown_whole_also_once_it_is_erased() -> None:
@@ -215,7 +225,7 @@ def test_the_last_hours_are_those_of_every_page() -> None:
             clock.now = NOON + timedelta(minutes=40, hours=-hours)
             gate.decide(refund())
         stats = call("GET", "/v1/stats?hours=24").json()
-        shown = count_period(call.store, None, clock.now, PERIODS["24h"])
+        shown = count_period(call.store, None, clock.now, named_range("24h", clock.now))
 
     assert shown.decisions == stats["decisions"] == 3
     assert min(stats["by_hour"]) == shown.buckets[0].start[:13] == "2026-11-14T13"

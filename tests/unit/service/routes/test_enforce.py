@@ -51,6 +51,9 @@ FIELDS = {
     "obligations",
     "resources",
     "decision_id",
+    "quoted",
+    "changed",
+    "reask",
 }
 
 
@@ -110,6 +113,34 @@ def test_each_check_allows_or_refuses_with_words_for_every_reader(surface: str) 
     assert refused["message"].startswith(refused["line"])
     assert refused["text"]
     assert record["reason_codes"][0].startswith(code)
+
+
+FILTERED = {
+    "object": "chat.completion",
+    "choices": [
+        {"index": 0, "finish_reason": "content_filter", "message": {"role": "assistant"}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"response": FILTERED}, "FILTERED_UNSPECIFIED"),
+        ({"text": "I'm sorry, but I can't help with that request."}, "MODEL_DECLINED"),
+        ({"text": "Open the settings and choose Reset."}, None),
+        ({}, None),
+    ],
+)
+def test_what_a_model_refused_is_read_and_recorded(body: Any, code: str | None) -> None:
+    with open_desk() as call:
+        answered = enforce(call, "model", body)
+
+        assert answered["allowed"] is (code is None)
+        assert answered["surface"] == "model"
+        assert answered["envelope"].get("code") == code
+        recorded = [one.leading_code for one in call.service.store.find_records()]
+        assert recorded == ([] if code is None else [code])
 
 
 def test_the_same_call_gets_the_same_findings_in_python_and_over_http() -> None:
@@ -215,6 +246,63 @@ def test_settings_of_guards_hold_over_http() -> None:
         assert [one["action"] for one in found] == ["warn"]
 
 
+KEY = "AKIAQ3EGRIFLV7XY2ABC"
+
+
+@pytest.mark.parametrize(
+    ("surface", "body", "changed"),
+    [
+        ("prompt", {"text": f"Is {KEY} ours?"}, "Is [removed] ours?"),
+        ("answer", {"text": f"Use {KEY}."}, "Use [removed]."),
+        (
+            "tool_call",
+            {"name": "note", "arguments": {"text": f"Use {KEY}.", "copies": 2}},
+            {"text": "Use [removed].", "copies": 2},
+        ),
+        (
+            "tool_call",
+            {"name": "note", "arguments": json.dumps({"text": f"Use {KEY}."})},
+            {"text": "Use [removed]."},
+        ),
+        ("tool_result", {"name": "read", "result": [f"Use {KEY}."]}, ["Use [removed]."]),
+        ("retrieval", {"text": f"Use {KEY}."}, "Use [removed]."),
+    ],
+)
+def test_a_text_is_changed_only_for_a_caller_who_asks_for_it(
+    surface: str, body: Any, changed: Any
+) -> None:
+    with open_desk(guards=GuardSettings(on_finding="redact")) as call:
+        asked = enforce(call, surface, {**body, "changes": True})
+        plain = enforce(call, surface, body)
+
+    assert (asked["allowed"], asked["changed"]) == (True, changed)
+    assert asked["outcome"] == "allowed_with_limits"
+    assert plain["changed"] is None
+    assert plain["allowed"] is (surface in {"prompt", "tool_result", "retrieval"})
+
+
+def test_a_stream_is_changed_only_for_a_caller_who_asks_for_it() -> None:
+    pieces = [{"text": "The key is AKIAQ3EG"}, {"text": "RIFLV7XY2ABC, and that is all."}]
+    with open_desk(guards=GuardSettings(on_finding="redact")) as call:
+        for changes in (True, False):
+            lines = [{"changes": changes}, *pieces]
+            content = "\n".join(map(json.dumps, lines)).encode()
+            answered = call("POST", "/v1/enforce/answer/stream", content=content, headers=LINES)
+            assert KEY not in answered.text
+            assert ("The key is [removed], and that is all." in answered.text) is changes
+
+
+def test_a_caller_is_asked_to_have_the_model_answer_again() -> None:
+    with open_desk(guards=GuardSettings(on_finding={"output": "reask"})) as call:
+        body = {"text": f"Use {KEY}."}
+        asked = enforce(call, "answer", {**body, "changes": True})
+        plain = enforce(call, "answer", body)
+
+    assert (asked["allowed"], plain["allowed"]) == (False, False)
+    assert asked["reask"].startswith("REFUSED: SECRET_LEAK")
+    assert plain["reask"] == ""
+
+
 def test_rate_limits_count_for_each_subject_of_each_tenant() -> None:
     guards = GuardSettings(limits=(RateLimit(count=1, per_s=3600),))
     with open_desk(guards=guards) as call:
@@ -244,7 +332,7 @@ def test_the_locale_of_a_call_chooses_the_help_lines() -> None:
     [
         ("prompt", {}, None),
         ("prompt", {"text": 3}, "text"),
-        ("prompt", {"text": "x", "tenant": "acme"}, None),
+        ("prompt", {"text": "x", "tenant": "acme"}, "tenant"),
         ("prompt", {"text": "x", "cost": 0}, "cost"),
         ("prompt", {"text": "x", "signals": {"a.b": 1}}, "signals.a.b"),
         ("prompt", {"text": "x", "subject": {"id": 5}}, "subject.id"),

@@ -66,3 +66,13 @@ def test_an_invalid_key_request_is_refused(body: dict[str, Any]) -> None:
     with open_service() as call:
         admin = add_key(call.store, "", "admin")
         assert made(call, admin, **body).status_code == 422
+
+
+def test_a_call_without_a_key_learns_that_it_has_none() -> None:
+    with open_service() as call:
+        answered = call("GET", "/v1/keys")
+
+    details = answered.json()
+    assert answered.status_code == 403
+    assert details["detail"] == "a call without a key has no role `admin`"
+    assert "demur keys create --role admin" in details["help"]

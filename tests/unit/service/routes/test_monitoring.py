@@ -30,6 +30,7 @@ class Failing(Store):
 def test_a_service_is_up_and_ready() -> None:
     with open_service() as call:
         assert call("GET", "/health").json()["status"] == "up"
+        assert call("GET", "/healthz").json() == call("GET", "/health").json()
         assert call("GET", "/ready").json()["status"] == "ready"
         assert call("GET", "/ready").json()["status"] == "ready"
 

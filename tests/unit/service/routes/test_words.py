@@ -44,6 +44,25 @@ def test_a_code_is_put_into_words() -> None:
     assert agent["view"]["code"] == "RCE_RISK"
 
 
+def test_the_words_of_a_crisis_name_the_lines_of_the_locale() -> None:
+    with open_service() as call:
+        body = {"code": "CRISIS_ESCALATION", "locale": "en-US"}
+        told = call("POST", "/v1/respond", body).json()
+
+    assert "call or text 988" in told["text"]
+    assert told["view"]["resources"][0].startswith("988")
+
+
+def test_a_wording_is_chosen_and_named() -> None:
+    with open_service() as call:
+        body = {"code": "RCE_RISK", "variation": 2}
+        told = call("POST", "/v1/respond", body).json()
+        named = call("POST", "/v1/respond", {**body, "variation": "talk 7"}).json()
+
+    assert (told["template"], told["variation"]) == ("code_execution", 2)
+    assert named["variation"] in range(3)
+
+
 def test_a_decision_is_rendered_for_an_audience_the_key_may_read() -> None:
     with open_service() as call:
         one = call("POST", "/v1/decide", {"request": refund(500)}).json()["decision_id"]
@@ -144,3 +163,26 @@ def test_a_line_with_an_unknown_code_is_not_written() -> None:
 def test_a_body_that_is_not_a_text_is_refused(body: Any) -> None:
     with open_service() as call:
         assert call("POST", "/v1/parse", body).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("code", "meant"),
+    [
+        ("RCE", "`RCE_RISK`"),
+        ("rate_limt", "`RATE_LIMIT`"),
+        ("CHARGEBACK", "`CHARGEBACK_RISK_BLOCK`"),
+    ],
+)
+def test_an_unknown_code_names_those_that_may_be_meant(code: str, meant: str) -> None:
+    with open_service() as call:
+        answered = call("GET", f"/v1/codes/{code}")
+
+    assert answered.status_code == 404
+    assert answered.json()["where"] == "code"
+    assert answered.json()["help"].startswith("did you mean ")
+    assert meant in answered.json()["help"]
+
+
+def test_a_code_like_no_other_leads_to_the_list() -> None:
+    with open_service() as call:
+        assert "GET /v1/codes" in call("GET", "/v1/codes/QQQQQ").json()["help"]

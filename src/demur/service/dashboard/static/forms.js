@@ -16,6 +16,10 @@ document.addEventListener("submit", async (event) => {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = answer.ok && page.getElementById(form.dataset.swap);
     if (!fresh) throw new Error("not answered");
+    for (const badge of document.querySelectorAll("[data-badge]")) {
+      const next = page.querySelector(`[data-badge="${badge.dataset.badge}"]`);
+      if (next) badge.replaceWith(document.adoptNode(next));
+    }
     if (part.contains(form)) {
       const node = document.adoptNode(fresh);
       part.replaceWith(node);
@@ -35,6 +39,9 @@ document.addEventListener("submit", async (event) => {
     if (event.submitter) event.submitter.disabled = false;
   }
 });
+
+// Parts that are folded only where there is little room.
+for (const part of document.querySelectorAll("details[data-open-wide]")) part.open ||= matchMedia("(min-width: 860px)").matches;
 
 for (const form of document.querySelectorAll("form[data-submit-on-change]")) {
   for (const button of form.querySelectorAll("[data-no-script]")) button.hidden = true;

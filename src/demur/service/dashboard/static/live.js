@@ -33,7 +33,7 @@ const refresh = async () => {
 
 if (parts.length && button) {
   const name = button.querySelector("[data-live-name]");
-  let on = true;
+  let on = button.getAttribute("aria-pressed") === "true";
   const show = (word) => {
     button.setAttribute("aria-pressed", String(on));
     name.textContent = word;

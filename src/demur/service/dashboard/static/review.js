@@ -1,7 +1,7 @@
-// Labels from the keyboard. Each label goes to the API; the list stays where it is.
+// Labels from the keyboard. The list stays where it is, and the counts move.
 const queue = document.querySelector("[data-queue]");
 const announce = document.querySelector("[data-announce]");
-const words = { good: "good", false_refusal: "false refusal", missed_harm: "missed harm" };
+const words = { good: "good", false_refusal: "false refusal", missed_harm: "missed harm", withdrawn: "withdrawn" };
 const marks = { g: "good", f: "false_refusal", m: "missed_harm" };
 
 const items = () => [...queue.querySelectorAll(".item")];
@@ -21,44 +21,76 @@ const onward = () => {
   if (next >= 0) go(next);
 };
 
+const number = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+
 const label = async (item, value) => {
   const form = item.querySelector("form.label");
   if (!form) return;
-  const note = form.elements.note.value.trim();
-  const better = form.elements.answer.value.trim();
-  // A note is either a remark or an answer; where there are both, the answer comes last and counts.
-  const notes = better ? [...(note ? [note] : []), `answer: ${better}`] : [note];
-  let kept = false;
+  const fields = new URLSearchParams(new FormData(form));
+  fields.set("value", value);
+  let kept = null;
   try {
-    for (const one of notes) {
-      const answer = await fetch(`/v1/decisions/${encodeURIComponent(item.dataset.id)}/labels`, {
-        method: "POST",
-        headers: { "content-type": "application/json", accept: "application/json" },
-        body: JSON.stringify({ value, note: one }),
-      });
-      kept = answer.ok;
-      if (!kept) break;
-    }
+    const answer = await fetch(form.action, {
+      method: "POST",
+      headers: { accept: "application/json" },
+      body: fields,
+    });
+    if (answer.ok) kept = await answer.json();
   } catch {
-    kept = false;
-    // Told below, like every other reason why it was not kept.
+    // Reported below, like every other reason why it was not kept.
   }
-  tell(item, kept ? value : null);
+  show(item, kept ? value : null, kept);
+  if (kept) count(kept.counts);
 };
 
-const tell = (item, value) => {
+// The label says itself what becomes of it, and can be taken back.
+const show = (item, value, kept) => {
   let said = item.querySelector(".said");
   if (!said) {
     said = document.createElement("p");
     said.className = "said";
     item.querySelector(".what").append(said);
   }
+  const withdrawn = value === "withdrawn";
   const tag = document.createElement("span");
   tag.className = value ? `tag l-${value}` : "tag deny";
   tag.textContent = value ? words[value] : "not kept";
-  said.replaceChildren(tag, value ? " just now" : " The service could not be reached, or the key may not label.");
-  item.classList.toggle("done", Boolean(value));
-  announce.textContent = value ? `Labelled ${words[value]}` : "The label was not kept";
+  const many = kept && kept.labelled > 1 ? `, ${number(kept.labelled)} cases` : "";
+  said.replaceChildren(tag, value ? ` just now${many}` : " The service could not be reached, or the key may not label.");
+  if (!value) {
+    announce.textContent = "The label was not kept";
+    return;
+  }
+  item.querySelector(".use")?.remove();
+  if (kept.use.length) said.after(uses(kept.use));
+  item.querySelector("[data-undo]").hidden = withdrawn;
+  item.classList.toggle("done", !withdrawn);
+  announce.textContent = withdrawn ? "The label was withdrawn" : `Labelled ${words[value]}${many}`;
+};
+
+const uses = (lines) => {
+  const list = document.createElement("dl");
+  list.className = "facts use";
+  for (const [commands, words] of lines) {
+    const head = document.createElement("dt");
+    const code = document.createElement("code");
+    code.textContent = commands;
+    head.append(code);
+    const text = document.createElement("dd");
+    text.textContent = words;
+    list.append(head, text);
+  }
+  return list;
+};
+
+const count = (counts) => {
+  for (const one of document.querySelectorAll("[data-count]")) {
+    if (one.dataset.count in counts) one.textContent = number(counts[one.dataset.count]);
+  }
+  for (const badge of document.querySelectorAll('[data-badge="review"]')) {
+    badge.textContent = counts.open < 100 ? String(counts.open) : "99+";
+    badge.hidden = !counts.open;
+  }
 };
 
 const typing = (target) => target.closest("input, textarea, select, [contenteditable]");
@@ -73,15 +105,15 @@ if (queue) {
   } catch {
     // Keys are on where nothing can be kept.
   }
-  const show = () => {
+  const showKeys = () => {
     toggle.setAttribute("aria-pressed", String(keys));
     toggle.textContent = keys ? "Keys on" : "Keys off";
   };
   bar.hidden = false;
-  show();
+  showKeys();
   toggle.addEventListener("click", () => {
     keys = !keys;
-    show();
+    showKeys();
     try {
       localStorage.setItem("demur-keys", keys ? "on" : "off");
     } catch {
@@ -102,7 +134,7 @@ if (queue) {
     const item = event.target.closest(".item");
     current = items().indexOf(item);
     await label(item, event.submitter.value);
-    onward();
+    if (event.submitter.value !== "withdrawn") onward();
   });
   document.addEventListener("keydown", async (event) => {
     if (event.key === "Escape" && typing(event.target)) {
@@ -122,6 +154,8 @@ if (queue) {
     } else if (event.key === "b" && item) {
       event.preventDefault();
       item.querySelector("textarea[name=answer]")?.focus();
+    } else if (event.key === "u" && item && !item.querySelector("[data-undo]")?.hidden) {
+      await label(item, "withdrawn");
     } else if (event.key in marks && item) {
       await label(item, marks[event.key]);
       onward();
