@@ -1,6 +1,6 @@
 """A local server that answers the Claude CLI like the API does, by a script, and listens.
 
-The CLI that the Agent SDK brings is the real one; only the model is played.
+The CLIs are the real ones, of the Agent SDK and of npm; only the model is played.
 """
 
 import json
@@ -12,13 +12,29 @@ from pathlib import Path
 from typing import Any
 
 import claude_agent_sdk
+import pytest
 
-__all__ = ["CLI", "ClaudeApi", "ask", "claude_api", "say"]
+__all__ = ["CLI", "VERSIONS", "ClaudeApi", "ask", "claude_api", "find_cli", "say"]
 
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+_PACKAGES = Path(__file__).parents[2] / "requirements" / "claude-code"
+_PINNED: dict[str, str] = json.loads((_PACKAGES / "package.json").read_text())["dependencies"]
+# The one that the SDK brings, and those that npm installs.
+VERSIONS = ("bundled", *(spec.rpartition("@")[2] for spec in _PINNED.values()))
 _MODEL = "claude-sonnet-4-5"
 
 Block = dict[str, Any]
+
+
+def find_cli(version: str) -> Path:
+    """Return the program of a version of Claude Code; skip the test where it is not installed."""
+    if version == "bundled":
+        return CLI
+    for program in _PACKAGES.glob("node_modules/**/claude-code-*/claude"):
+        package = json.loads(program.with_name("package.json").read_text())
+        if package["version"] == version and "musl" not in package["name"]:
+            return program
+    return pytest.skip(f"no Claude Code {version}: `make test-claude-code` installs it")
 
 
 def say(text: str) -> list[Block]:
@@ -72,9 +88,9 @@ class ClaudeApi(ThreadingHTTPServer):
 
 
 @contextmanager
-def claude_api(turns: Sequence[list[Block]]) -> Iterator[ClaudeApi]:
+def claude_api(turns: Sequence[list[Block]] | ClaudeApi) -> Iterator[ClaudeApi]:
     """Yield a server that is up."""
-    with ClaudeApi(turns) as server:
+    with turns if isinstance(turns, ClaudeApi) else ClaudeApi(turns) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:

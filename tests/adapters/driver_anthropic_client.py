@@ -37,13 +37,15 @@ class _ClientDriver:
     ends_runs = False
     on_refusal: RefusalMode = "answer"
     awaits = False
+    platform = "anthropic"
 
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
         """Run a scenario, and return its result."""
         streams = scenario.point is CheckPoint.STREAM
-        fake = FakeAnthropic(*(_reply(turn, streams) for turn in scenario.turns))
+        replies = (_reply(turn, streams) for turn in scenario.turns)
+        fake = FakeAnthropic(*replies, platform=self.platform)
         plain: Any = fake.async_client() if self.awaits else fake.client()
         at = CallContext(run="run-1")
         client = guard_anthropic(plain, enforcer, context=at, on_refusal=self.on_refusal)
@@ -66,7 +68,21 @@ class AsyncAnthropicDriver(_ClientDriver):
     awaits = True
 
 
-DRIVERS = (AnthropicDriver(), AsyncAnthropicDriver())
+class BedrockDriver(AsyncAnthropicDriver):
+    """The same through the client for Bedrock."""
+
+    name = "anthropic-bedrock"
+    platform = "bedrock"
+
+
+class VertexDriver(AnthropicDriver):
+    """Messages that answer with refusals, through the client for Vertex."""
+
+    name = "anthropic-vertex"
+    platform = "vertex"
+
+
+DRIVERS = (AnthropicDriver(), AsyncAnthropicDriver(), BedrockDriver(), VertexDriver())
 
 
 def _reply(turn: ModelTurn, streams: bool) -> Reply:

@@ -37,7 +37,9 @@ __all__ = [
     "ScriptedModel",
     "free_tool",
     "orphans",
+    "read_result",
     "refusal_in",
+    "scripted_model",
 ]
 
 
@@ -140,12 +142,9 @@ class LangChainDriver:
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
         """Run a scenario, and return its result."""
-        model = _model(scenario)
-        agent = create_agent(
-            model,
-            tools=[free_tool(name, tools.run) for name in tools.names],
-            middleware=[LangChainGuard(enforcer)],
-        )
+        model = scripted_model(scenario)
+        free = [free_tool(name, tools.run) for name in tools.names]
+        agent = self.create_agent(model, free, enforcer)
         given: Any = {"messages": [("user", scenario.prompt)]}
         if scenario.point is CheckPoint.STREAM:
             parts = asyncio.run(_streamed(agent, given)) if self._awaited else _stream(agent, given)
@@ -154,7 +153,11 @@ class LangChainDriver:
         else:
             run = asyncio.run(agent.ainvoke(given)) if self._awaited else agent.invoke(given)
             shown = messages = run["messages"]
-        return _seen(model, messages, shown)
+        return read_result(model, messages, shown)
+
+    def create_agent(self, model: ScriptedModel, tools: list[BaseTool], enforcer: Enforcer) -> Any:
+        """Return a guarded agent."""
+        return create_agent(model, tools=tools, middleware=[LangChainGuard(enforcer)])
 
 
 class GraphDriver:
@@ -171,7 +174,7 @@ class GraphDriver:
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
         """Run a scenario, and return its result."""
-        model = _model(scenario)
+        model = scripted_model(scenario)
         node = guard_tool_node(enforcer, [free_tool(name, tools.run) for name in tools.names])
         graph = graph_of(model, node)
         given: Any = {"messages": [("user", scenario.prompt)]}
@@ -180,7 +183,7 @@ class GraphDriver:
             run = asyncio.run(graph.ainvoke(given, config))
         else:
             run = graph.invoke(given, config)
-        return _seen(model, run["messages"], run["messages"])
+        return read_result(model, run["messages"], run["messages"])
 
 
 def graph_of(model: ScriptedModel, node: Runnable[Any, Any]) -> Any:
@@ -213,7 +216,8 @@ async def _streamed(agent: Any, given: Any) -> list[Any]:
     return [part async for part in parts]
 
 
-def _model(scenario: Scenario) -> ScriptedModel:
+def scripted_model(scenario: Scenario) -> ScriptedModel:
+    """Return a model that takes the turns of a scenario."""
     return ScriptedModel(turns=[_turn(turn, place) for place, turn in enumerate(scenario.turns)])
 
 
@@ -230,9 +234,10 @@ def _turn(turn: ModelTurn, place: int) -> Any:
     return AIMessage("", tool_calls=calls)
 
 
-def _seen(
+def read_result(
     model: ScriptedModel, messages: Sequence[BaseMessage], shown: Sequence[BaseMessage]
 ) -> ScenarioResult:
+    """Return what a run came to."""
     spoken = [one for one in shown if isinstance(one, AIMessage)]
     heard = [str(one.content) for sent in model.heard[1:] for one in sent]
     return ScenarioResult(

@@ -18,7 +18,7 @@ from demur.enforce.enforcer import Enforcer
 from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.integrations.mcp_proxy.definitions import DefinitionGuard
 from demur.integrations.mcp_proxy.guard import ConnectionGuard
-from demur.integrations.mcp_proxy.judge import ProxyJudge
+from demur.integrations.mcp_proxy.judge import CARRIED, ProxyJudge
 from demur.integrations.mcp_proxy.transport import relay_messages
 from demur.model.refusal import Refusal
 from demur.testing.scenarios import (
@@ -55,7 +55,8 @@ async def _played(scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools) 
     for name in tools.names:
         server.add_tool(_tool(name, tools), name=name, description=f"The tool {name}.")
     looks = GuardPipeline([GuardStep(DefinitionGuard())])
-    judge = ProxyJudge("stage", enforcer, Enforcer(enforcer.gate, pipeline=looks))
+    calls = Enforcer.coerce(enforcer, carried=CARRIED)
+    judge = ProxyJudge("stage", calls, Enforcer(enforcer.gate, pipeline=looks))
     refusals: list[Refusal] = []
     heard: list[str] = []
     async with Client(_proxied(server, ConnectionGuard(judge, notify=_unsaid))) as client:
@@ -131,7 +132,7 @@ def _tool(name: str, tools: ScenarioTools) -> Any:
         url: str = "",
         command: str = "",
     ) -> str:
-        del order_id, amount, currency, chargeback_risk, folder, disk, url, command
-        return tools.run(name)
+        given = (order_id, amount, currency, chargeback_risk, folder, disk, url, command)
+        return tools.run(name, {"given": given})
 
     return run

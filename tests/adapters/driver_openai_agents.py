@@ -41,11 +41,16 @@ __all__ = ["DRIVERS", "OpenAIAgentsDriver", "OpenAIAgentsSyncDriver"]
 _ANY: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
+# The SDK lets nobody change an answer, or have it given again.
+_SKIPPED = frozenset({"secret in an answer", "secret in a stream", "answer given again"})
+
+
 class OpenAIAgentsDriver:
     """Runs scenarios with `OpenAIAgentsGuard.run`, those of streaming with `stream_events`."""
 
     name = "openai-agents"
     points = frozenset(CheckPoint)
+    skipped = _SKIPPED
     ends_runs = True
 
     def run_scenario(
@@ -60,6 +65,7 @@ class OpenAIAgentsSyncDriver:
 
     name = "openai-agents-sync"
     points = frozenset(CheckPoint) - {CheckPoint.STREAM}
+    skipped = _SKIPPED
     ends_runs = True
 
     def run_scenario(

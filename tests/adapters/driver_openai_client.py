@@ -55,6 +55,7 @@ class _ClientDriver:
     interface: Interface = "chat"
     on_refusal: RefusalMode = "answer"
     awaits = False
+    platform = "openai"
 
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
@@ -62,7 +63,8 @@ class _ClientDriver:
         """Run a scenario, and return its result."""
         streams = scenario.point is CheckPoint.STREAM
         reply, run = _INTERFACES[self.interface]
-        fake = FakeOpenAI(*(reply(turn, streams) for turn in scenario.turns))
+        replies = (reply(turn, streams) for turn in scenario.turns)
+        fake = FakeOpenAI(*replies, platform=self.platform)
         plain: Any = fake.async_client() if self.awaits else fake.client()
         at = CallContext(run="run-1")
         client = guard_openai(plain, enforcer, context=at, on_refusal=self.on_refusal)
@@ -101,11 +103,27 @@ class AsyncOpenAIResponsesDriver(_ClientDriver):
     awaits = True
 
 
+class BedrockDriver(OpenAIChatDriver):
+    """Chat completions that answer with refusals, on Bedrock."""
+
+    name = "openai-bedrock"
+    platform = "bedrock"
+
+
+class VertexDriver(AsyncOpenAIResponsesDriver):
+    """Responses, awaited, that answer with refusals, on Vertex."""
+
+    name = "openai-vertex"
+    platform = "vertex"
+
+
 DRIVERS = (
     OpenAIChatDriver(),
     AsyncOpenAIChatDriver(),
     OpenAIResponsesDriver(),
     AsyncOpenAIResponsesDriver(),
+    BedrockDriver(),
+    VertexDriver(),
 )
 
 

@@ -1,17 +1,21 @@
 """Anthropic as a provider that replies what it is told to, for its real client to talk to."""
 
+import base64
 import importlib
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+import struct
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
-from anthropic import Anthropic, AsyncAnthropic
+import anthropic
 
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.anthropic import guard_anthropic
 
 __all__ = [
+    "PLATFORMS",
     "FakeAnthropic",
     "Kept",
     "Reply",
@@ -28,6 +32,21 @@ __all__ = [
 httpx: Any = importlib.import_module("httpx2")
 
 
+# The clients of the SDK, by platform: the end of their names, and their own settings.
+PLATFORMS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "anthropic": ("", {"api_key": "k"}),
+    "bedrock": ("Bedrock", {"aws_region": "x", "aws_access_key": "k", "aws_secret_key": "s"}),
+    "mantle": ("BedrockMantle", {"aws_region": "x", "api_key": "k"}),
+    "vertex": ("Vertex", {"region": "x", "project_id": "p", "access_token": "t"}),
+    "aws": ("AWS", {"aws_region": "x", "api_key": "k", "workspace_id": "w"}),
+    "foundry": ("Foundry", {"api_key": "k"}),
+    "google-cloud": (
+        "GoogleCloud",
+        {"project": "p", "workspace_id": "w", "token_provider": lambda: "t"},
+    ),
+}
+
+
 class Reply(NamedTuple):
     """What a provider replies: a body, or the events of a stream."""
 
@@ -39,20 +58,20 @@ class Reply(NamedTuple):
 class Kept(httpx.SyncByteStream, httpx.AsyncByteStream):
     """Bytes of a stream, and how much of them was read before it was closed."""
 
-    def __init__(self, events: Iterable[Mapping[str, Any]]) -> None:
-        self._events = [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events]
+    def __init__(self, events: Iterable[bytes]) -> None:
+        self._events = list(events)
         self.read = 0
         self.closed = False
 
     def __iter__(self) -> Iterator[bytes]:
         for event in self._events:
             self.read += 1
-            yield event.encode()
+            yield event
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for event in self._events:
             self.read += 1
-            yield event.encode()
+            yield event
 
     def close(self) -> None:
         """Note it."""
@@ -64,23 +83,31 @@ class Kept(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 
 class FakeAnthropic:
-    """A provider that replies what it was told to, in order. `heard` keeps what it was sent."""
+    """A provider that replies what it was told to, in order. `heard` keeps what it was sent.
 
-    def __init__(self, *replies: Reply | Exception) -> None:
+    Its clients are those of Anthropic, or of another of the `PLATFORMS`.
+    """
+
+    def __init__(self, *replies: Reply | Exception, platform: str = "anthropic") -> None:
+        self._platform = platform
         self._replies = list(replies)
         self.heard: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.streams: list[Kept] = []
 
-    def client(self) -> Anthropic:
+    def client(self) -> Any:
         """Return a client that talks to it."""
-        http = httpx.Client(transport=httpx.MockTransport(self._answer))
-        return Anthropic(api_key="k", base_url="http://fake", http_client=http, max_retries=0)
+        return self._make_client("Anthropic", httpx.Client)
 
-    def async_client(self) -> AsyncAnthropic:
+    def async_client(self) -> Any:
         """Return a client that talks to it, to be awaited."""
-        http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
-        return AsyncAnthropic(api_key="k", base_url="http://fake", http_client=http, max_retries=0)
+        return self._make_client("AsyncAnthropic", httpx.AsyncClient)
+
+    def _make_client(self, name: str, http: Callable[..., Any]) -> Any:
+        end, options = PLATFORMS[self._platform]
+        make = getattr(anthropic, name + end)
+        sending = http(transport=httpx.MockTransport(self._answer))
+        return make(base_url="http://fake", http_client=sending, max_retries=0, **options)
 
     def _answer(self, request: Any) -> Any:
         self.heard.append(json.loads(request.content))
@@ -90,9 +117,30 @@ class FakeAnthropic:
             raise reply
         if reply.body is not None:
             return httpx.Response(reply.status, json=dict(reply.body))
-        stream = Kept(reply.events)
+        encode = _aws_frame if self._platform == "bedrock" else _server_sent_event
+        stream = Kept(map(encode, reply.events))
         self.streams.append(stream)
         return httpx.Response(200, stream=stream, headers={"content-type": "text/event-stream"})
+
+
+def _server_sent_event(event: Mapping[str, Any]) -> bytes:
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+
+
+def _aws_frame(event: Mapping[str, Any]) -> bytes:
+    """Return an event in the binary format in which Bedrock streams."""
+    payload = json.dumps({"bytes": base64.b64encode(json.dumps(event).encode()).decode()}).encode()
+    fields = {":message-type": "event", ":event-type": "chunk", ":content-type": "application/json"}
+    head = b"".join(
+        struct.pack(">B", len(name))
+        + name.encode()
+        + struct.pack(">BH", 7, len(value))
+        + value.encode()
+        for name, value in fields.items()
+    )
+    start = struct.pack(">II", 16 + len(head) + len(payload), len(head))
+    frame = start + struct.pack(">I", crc32(start)) + head + payload
+    return frame + struct.pack(">I", crc32(frame))
 
 
 def message(*blocks: str | Mapping[str, Any], **more: Any) -> dict[str, Any]:

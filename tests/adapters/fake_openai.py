@@ -2,17 +2,18 @@
 
 import importlib
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import openai
-from openai import AsyncOpenAI, OpenAI
+from openai.providers import bedrock, vertex
 
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.openai import guard_openai
 
 __all__ = [
+    "PLATFORMS",
     "FakeOpenAI",
     "Kept",
     "Reply",
@@ -31,6 +32,20 @@ __all__ = [
 
 # Since version 3, OpenAI's client speaks HTTP by another package.
 httpx: Any = importlib.import_module("httpx2" if openai.__version__[0] >= "3" else "httpx")
+
+
+_AZURE: dict[str, Any] = {"api_key": "k", "azure_endpoint": "http://fake", "api_version": "1"}
+_AWS: dict[str, Any] = {"region": "eu-west-1", "access_key_id": "k", "secret_access_key": "s"}
+_GOOGLE: dict[str, Any] = {"project": "p", "location": "global", "token_provider": lambda: "t"}
+# The clients of the SDK, by platform: their names, and their own settings.
+PLATFORMS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "openai": ("OpenAI", {"api_key": "k", "base_url": "http://fake/v1"}),
+    "azure": ("AzureOpenAI", _AZURE),
+    "azure-deployment": ("AzureOpenAI", {**_AZURE, "azure_deployment": "d"}),
+    "bedrock": ("OpenAI", {"provider": bedrock(**_AWS)}),
+    "bedrock-key": ("BedrockOpenAI", {"api_key": "k", "aws_region": "eu-west-1"}),
+    "vertex": ("OpenAI", {"provider": vertex(**_GOOGLE)}),
+}
 
 
 class Reply(NamedTuple):
@@ -70,25 +85,30 @@ class Kept(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 
 class FakeOpenAI:
-    """A provider that replies what it was told to, in order. `heard` keeps what it was sent."""
+    """A provider that replies what it was told to, in order. `heard` keeps what it was sent.
 
-    def __init__(self, *replies: Reply | Exception) -> None:
+    Its clients are those of OpenAI, or of another of the `PLATFORMS`.
+    """
+
+    def __init__(self, *replies: Reply | Exception, platform: str = "openai") -> None:
+        self._platform = platform
         self._replies = list(replies)
         self.heard: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.streams: list[Kept] = []
 
-    def client(self) -> OpenAI:
+    def client(self) -> Any:
         """Return a client that talks to it."""
-        transport = httpx.MockTransport(self._answer)
-        http = httpx.Client(transport=transport)
-        return OpenAI(api_key="k", base_url="http://fake/v1", http_client=http, max_retries=0)
+        return self._make_client("", httpx.Client)
 
-    def async_client(self) -> AsyncOpenAI:
+    def async_client(self) -> Any:
         """Return a client that talks to it, to be awaited."""
-        transport = httpx.MockTransport(self._answer)
-        http = httpx.AsyncClient(transport=transport)
-        return AsyncOpenAI(api_key="k", base_url="http://fake/v1", http_client=http, max_retries=0)
+        return self._make_client("Async", httpx.AsyncClient)
+
+    def _make_client(self, kind: str, http: Callable[..., Any]) -> Any:
+        name, options = PLATFORMS[self._platform]
+        sending = http(transport=httpx.MockTransport(self._answer))
+        return getattr(openai, kind + name)(http_client=sending, max_retries=0, **options)
 
     def _answer(self, request: Any) -> Any:
         self.heard.append(json.loads(request.content))

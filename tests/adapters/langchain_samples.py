@@ -76,7 +76,7 @@ def agent_of(
     model = ScriptedModel(turns=list(turns))
     kept = {
         name: settings.pop(name)
-        for name in ("approval", "grant_for", "key", "context")
+        for name in ("approval", "approver", "grant_for", "key", "context", "on_finding")
         if name in settings
     }
     agent = create_agent(

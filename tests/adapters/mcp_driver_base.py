@@ -73,7 +73,7 @@ def _tool(name: str, tools: ScenarioTools) -> Any:
         url: str = "",
         command: str = "",
     ) -> str:
-        del order_id, amount, currency, chargeback_risk, folder, disk, url, command
-        return tools.run(name)
+        given = (order_id, amount, currency, chargeback_risk, folder, disk, url, command)
+        return tools.run(name, {"given": given})
 
     return run

@@ -89,6 +89,11 @@ class Desk(ABC):
     async def result_of(self, client: Any, name: str, given: dict[str, Any]) -> Any:
         """Return the result of a call, as the protocol has it."""
 
+    async def tools_of(self, client: Any) -> list[Any]:
+        """Return the tools that a client sees."""
+        listed = await client.list_tools()
+        return list(getattr(listed, "tools", listed))
+
     def _add_tools(self, server: Any) -> None:
         @server.tool()
         def pay(amount: int) -> int:

@@ -8,6 +8,7 @@ import anthropic
 import pytest
 from adapters.driver_anthropic_client import DRIVERS
 from adapters.fake_anthropic import (
+    PLATFORMS,
     FakeAnthropic,
     Reply,
     ask,
@@ -21,9 +22,9 @@ from adapters.fake_anthropic import (
 )
 from adapters.model_exchange import FORBIDDEN, ORDERS, PLAN, SORRY, talking
 from anthropic import Anthropic
-from anthropic.lib.bedrock import AnthropicBedrock
 from anthropic.types import Message
 from anthropic.types.beta import BetaMessage
+from openai import OpenAI
 from pydantic import BaseModel
 from support.gates import rows
 
@@ -451,19 +452,82 @@ def test_the_users_own_client_stays_as_it_is(enforcer: Enforcer) -> None:
     assert ask(client, user(ORDERS)).content[0].text == "Yes."
 
 
-def test_copies_of_the_client_are_guarded(enforcer: Enforcer) -> None:
+def test_copies_of_the_client_are_guarded_once(enforcer: Enforcer, gate: Gate) -> None:
     client = guarded(FakeAnthropic().client(), enforcer)
+    copies = [client.with_options(timeout=1), client.copy(), client.with_middleware()]
+    copies.append(copies[-1].copy())
 
-    for one in (client.with_options(timeout=1), client.copy(), client.with_middleware()):
+    for one in copies:
         with pytest.raises(Refused):
             ask(one, user(ORDERS))
+    assert len(rows(gate)) == len(copies)
+
+
+def test_a_client_guarded_twice_is_checked_by_both(enforcer: Enforcer, gate: Gate) -> None:
+    fake = FakeAnthropic(Reply(message("Hi.")))
+    ask(guarded(guarded(fake.client(), enforcer), enforcer).copy())
+
+    assert len(rows(gate)) == 2
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_clients_of_every_platform_are_guarded(platform: str, enforcer: Enforcer) -> None:
+    async def calls() -> None:
+        replies = [Reply(message("Yes.")), Reply(message("".join(PLAN)))] * 4
+        fake = FakeAnthropic(*replies, platform=platform)
+        plain = fake.client()
+        client = guarded(plain, enforcer)
+        assert isinstance(client, type(plain))
+        for one in (client, client.with_options(timeout=1).beta):
+            with pytest.raises(Refused, match="CONTEXT_INJECTION"):
+                ask(one, user(ORDERS))
+            assert ask(one).content[0].text == "Yes."
+            with pytest.raises(Refused, match=FORBIDDEN):
+                ask(one)
+        client = guarded(fake.async_client(), enforcer)
+        for one in (client, client.with_options(timeout=1).beta):
+            with pytest.raises(Refused, match="CONTEXT_INJECTION"):
+                await ask(one, user(ORDERS))
+            assert (await ask(one)).content[0].text == "Yes."
+            with pytest.raises(Refused, match=FORBIDDEN):
+                await ask(one)
+        assert len(fake.heard) == len(replies)
+
+    asyncio.run(calls())
+
+
+@pytest.mark.parametrize("platform", ["bedrock", "vertex"])
+def test_helpers_of_other_platforms_are_guarded(platform: str, enforcer: Enforcer) -> None:
+    call = {"type": "tool_use", "id": "t-1", "name": "look_up", "input": {}}
+    fake = FakeAnthropic(
+        Reply(events=message_events("Your list ", "is empty.")),
+        Reply(events=message_events(*PLAN)),
+        Reply(events=message_events("Hi.")),
+        Reply(message(call, stop_reason="tool_use")),
+        platform=platform,
+    )
+    client = guarded(fake.client(), enforcer)
+    with streamed(client) as stream:
+        assert stream.get_final_text() == "Your list is empty."
+    with pytest.raises(Refused, match=FORBIDDEN), streamed(client) as stream:
+        stream.get_final_text()
+    raw = client.messages.with_raw_response.create
+    answer = raw(model="m1", max_tokens=9, messages=[user("Hi")], stream=True)
+    assert shown(answer.parse()) == "Hi."
+
+    @anthropic.beta_tool
+    def look_up() -> str:
+        """Look something up."""
+        return ORDERS
+
+    run = client.beta.messages.tool_runner
+    with pytest.raises(Refused, match="CONTEXT_INJECTION"):
+        run(model="m1", max_tokens=9, messages=[user("Hi")], tools=[look_up]).until_done()
 
 
 def test_a_client_of_another_kind_is_refused(enforcer: Enforcer) -> None:
-    wrong: Any = AnthropicBedrock(
-        aws_region="x", aws_access_key="k", aws_secret_key="s", base_url="http://fake"
-    )
-    with pytest.raises(InputTypeError):
+    wrong: Any = OpenAI(api_key="k")
+    with pytest.raises(InputTypeError, match="`anthropic` package"):
         guarded(wrong, enforcer)
 
 

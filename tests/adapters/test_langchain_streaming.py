@@ -61,6 +61,12 @@ def agent_of(model: Any) -> Any:
     )
 
 
+@pytest.fixture(autouse=True)
+def one_wording(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Word each refusal alike; otherwise the decision's id chooses the words."""
+    monkeypatch.setattr("demur.respond.words.choose_variation", lambda *_: 0)
+
+
 def shown(parts: Sequence[Any]) -> str:
     return "".join(part[0].text for part in parts if isinstance(part[0], AIMessage))
 
@@ -122,7 +128,7 @@ def test_of_a_forbidden_answer_only_what_was_clean_leaves(kind: type[ScriptedMod
     assert text.startswith("Once upon a time. ")
     assert "track your" not in text
     assert LOST not in text
-    assert "I can't share what I was about to say" in text
+    assert "because it contained something that could harm a person" in text
 
 
 class Endless(ScriptedModel):
@@ -236,7 +242,7 @@ def test_an_answer_that_is_not_streamed_is_shown_once_it_was_judged(model: BaseC
     text = both(model)
 
     assert "track your" not in text
-    assert "I can't share what I was about to say" in text
+    assert "because it contained something that could harm a person" in text
 
 
 def test_a_provider_refusal_follows_the_streamed_text() -> None:
@@ -279,7 +285,7 @@ def test_a_forbidden_answer_in_blocks_stays_refused() -> None:
     assert answer.response_metadata["refusal"]["code"] == "OUTPUT_FORBIDDEN"
     assert "Once" not in answer.text
     said = shown([part for mode, part in parts if mode == "messages"])
-    assert said.count("I can't share what I was about to say") == 1
+    assert said.count("because it contained something that could harm a person") == 1
 
 
 def test_blocks_are_read_as_a_model_reads_them_once_they_are_all_there() -> None:
@@ -357,7 +363,7 @@ def test_a_model_that_is_wrapped_streams_through_the_guard(name: str) -> None:
     assert text.startswith("Once upon a time. ")
     assert "track your" not in text
     assert LOST not in text
-    assert "I can't share what I was about to say" in text
+    assert "because it contained something that could harm a person" in text
     assert "track your" not in told(WRAPPED[name]())
 
 
@@ -418,7 +424,7 @@ def test_of_a_model_that_cannot_be_watched_nothing_leaves_before_it_was_judged(
     text = both(made[kind]())
 
     assert not text.startswith("Once")
-    assert "I can't share what I was about to say" in text
+    assert "because it contained something that could harm a person" in text
     assert "track your" not in told(made[kind]())
 
 
@@ -431,7 +437,7 @@ def test_events_do_not_tell_of_an_answer_that_is_not_streamed(disabled: bool) ->
     text = told(model)
 
     assert "track your" not in text
-    assert "I can't share what I was about to say" in text
+    assert "because it contained something that could harm a person" in text
 
 
 def test_callbacks_of_the_model_itself_are_kept() -> None:

@@ -97,7 +97,7 @@ def test_a_result_of_other_middleware_is_read_as_it_leaves(desk: Desk) -> None:
             return result
 
         answer: Any = asyncio.run(desk.guard(ctx, call_next))
-        assert answer["structuredContent"]["refusal"]["code"] == "CONTEXT_INJECTION"
+        assert answer["_meta"]["demur/refusal"]["code"] == "CONTEXT_INJECTION"
 
 
 # In which run, and for whom.

@@ -43,6 +43,18 @@ def test_a_refused_call_is_a_result_for_the_model(desk: Desk) -> None:
     assert desk.ran == []
 
 
+def test_a_refusal_fits_a_tool_that_promises_an_output(desk: Desk) -> None:
+    tools = {tool.name: tool.output_schema for tool in desk.ask(desk.tools_of)}
+    assert tools["pay"] is not None
+    assert tools["rows"] is not None
+    desk.text = ORDER
+
+    for answer in (desk.call("pay", amount=900), desk.call("rows")):
+        assert answer.is_error
+        assert answer.structured_content is None
+        assert answer.meta["demur/refusal"]["code"] == code_of(answer)
+
+
 def test_a_hard_refusal_is_an_error_of_the_protocol(desk: Desk) -> None:
     answer = desk.call("wipe")
 
@@ -209,3 +221,30 @@ def test_nobody_else_can_guard(desk: Desk) -> None:
 def test_a_misspelt_setting_is_an_error(desk: Desk) -> None:
     with pytest.raises(InputError, match="unknown setting `eror`"):
         desk.guard_of(Enforcer(), hard="eror")
+
+
+SECRET = "AKIAQ3EGRIFLV7XY2ABC"
+
+
+@pytest.mark.parametrize("tool", ["look", "rows", "page", "both"])
+def test_arguments_and_results_are_changed(tool: str, kind: type[Desk]) -> None:
+    with opened(kind, on_finding="redact") as desk:
+        desk.text = f"the key is {SECRET}"
+        answer = desk.call(tool, **({"order": f"A {SECRET}"} if tool == "look" else {}))
+
+        assert not answer.is_error
+        assert SECRET not in str(answer)
+        assert "the key is [removed]" in str(answer)
+        assert SECRET not in str(desk.ran)
+
+
+@pytest.mark.parametrize("how", ["said", "answered"])
+def test_a_failure_is_changed_or_refused(how: str, kind: type[Desk]) -> None:
+    with opened(kind, on_finding={"tool_result": {"SECRET_LEAK": "redact"}}) as desk:
+        desk.text = f"the key is {SECRET}"
+        answer = desk.call("fail", how=how)
+
+        # The SDK makes a result of what a tool raises, and FastMCP does not.
+        is_result = how == "said" and kind is SDKDesk
+        assert is_result or code_of(answer) == "SECRET_LEAK"
+        assert SECRET not in str(getattr(answer, "error", answer))

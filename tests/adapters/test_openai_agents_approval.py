@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from adapters.openai_agents_samples import Desk, call, code_in, grants, items, opening, say
-from agents import Agent, SQLiteSession, ToolInputGuardrailTripwireTriggered
+from agents import Agent, SQLiteSession, ToolInputGuardrailTripwireTriggered, function_tool
 from agents.testing import ScriptedModel
 from support.gates import CORE
 from support.sample_guards import finding
@@ -185,6 +185,70 @@ def test_each_run_says_why_its_own_call_waits(open_desk: Callable[..., Desk]) ->
 
     records = [ruling.record for ruling in rulings if ruling.record is not None]
     assert [one.amount.value for one in records if one.amount is not None] == [200, 900]
+
+
+# Arguments that the SDK changes before a tool gets them.
+
+
+def pay_agent(desk: Desk, *turns: Any, **more: Any) -> Agent[Any]:
+    """Return an agent whose tool takes a float, and has a default argument."""
+
+    @function_tool(**more)
+    def pay(amount: float, currency: str = "EUR") -> str:
+        """Pay."""
+        desk.ran.append(f"pay {amount} {currency}")
+        if amount == 13:
+            raise ValueError("unlucky")
+        return "paid"
+
+    return Agent("desk", model=ScriptedModel(turns), tools=[pay])
+
+
+@pytest.mark.parametrize("given", [{"amount": 20}, {"amount": 20.0}, {"amount": "20"}], ids=repr)
+def test_an_allowed_call_with_a_default_or_a_converted_argument_runs(
+    given: dict[str, Any], open_desk: Callable[..., Desk]
+) -> None:
+    desk = open_desk(approval="interrupt")
+
+    result = desk.run(pay_agent(desk, [call("pay", **given)], say("all is well")))
+
+    assert result.interruptions == []
+    assert desk.ran == ["pay 20.0 EUR"]
+    assert result.final_output == "all is well"
+
+
+def test_a_call_with_a_default_argument_says_why_it_waits(
+    open_desk: Callable[..., Desk],
+) -> None:
+    desk = open_desk(approval="interrupt", grant_for=grants)
+    agent = pay_agent(desk, [call("pay", amount=900)], say("all is well"))
+
+    result = desk.run(agent)
+    [why] = desk.guard.explain_interruptions(result)
+    state = result.to_state()
+    state.approve(state.get_interruptions()[0])
+
+    assert why.needs_approval
+    assert why.envelope["code"] == "SPEND_OVER_APPROVAL_LIMIT"
+    assert desk.ran == []
+    assert desk.run(agent, state).final_output == "all is well"
+    assert desk.ran == ["pay 900.0 EUR"]
+
+
+@pytest.mark.parametrize("approval", ["interrupt", "message"])
+def test_a_tool_keeps_its_own_error_function(approval: str, open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(approval=approval)
+    agent = pay_agent(
+        desk,
+        [call("pay", amount=13)],
+        say("all is well"),
+        failure_error_function=lambda _ctx, error: f"it failed: {error}",
+    )
+
+    result = desk.run(agent)
+
+    assert result.interruptions == []
+    assert "it failed: unlucky" in str(result.to_input_list())
 
 
 # What changes while a call waits.

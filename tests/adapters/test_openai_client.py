@@ -8,6 +8,7 @@ import openai
 import pytest
 from adapters.driver_openai_client import DRIVERS
 from adapters.fake_openai import (
+    PLATFORMS,
     FakeOpenAI,
     Reply,
     ask,
@@ -16,12 +17,14 @@ from adapters.fake_openai import (
     completion,
     guarded,
     httpx,
+    respond,
+    response,
     response_events,
     shown,
     user,
 )
 from adapters.model_exchange import FORBIDDEN, ORDERS, PLAN, SORRY, talking
-from openai import AzureOpenAI, OpenAI
+from openai import OpenAI
 from openai.resources.chat import Chat
 from openai.types.chat import ChatCompletion
 from pydantic import BaseModel
@@ -506,12 +509,29 @@ def test_a_gate_is_enforced_as_it_is(gate: Gate) -> None:
         ask(guarded(FakeOpenAI().client(), gate), user(ORDERS))
 
 
-def test_azures_client_is_guarded_too(enforcer: Enforcer) -> None:
-    client = AzureOpenAI(
-        api_key="k", azure_endpoint="http://fake", azure_deployment="d", api_version="1"
-    )
-    with client, pytest.raises(Refused):
-        ask(guarded(client, enforcer), user(ORDERS))
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_clients_of_every_platform_are_guarded(platform: str, enforcer: Enforcer) -> None:
+    async def calls() -> None:
+        bodies = [completion("Yes."), completion("".join(PLAN))]
+        bodies += [response("Yes."), response("".join(PLAN))]
+        fake = FakeOpenAI(*map(Reply, bodies * 2), platform=platform)
+        client = guarded(fake.client(), enforcer)
+        assert isinstance(client, type(fake.client()))
+        for send, given in ((ask, user(ORDERS)), (respond, ORDERS)):
+            with pytest.raises(Refused, match="CONTEXT_INJECTION"):
+                send(client, given)
+            assert "Yes." in str(send(client))
+            with pytest.raises(Refused, match=FORBIDDEN):
+                send(client.with_options(timeout=1))
+        client = guarded(fake.async_client(), enforcer)
+        for send, given in ((ask, user(ORDERS)), (respond, ORDERS)):
+            with pytest.raises(Refused, match="CONTEXT_INJECTION"):
+                await send(client, given)
+            assert "Yes." in str(await send(client))
+            with pytest.raises(Refused, match=FORBIDDEN):
+                await send(client.with_options(timeout=1))
+
+    asyncio.run(calls())
 
 
 def test_other_requests_pass(enforcer: Enforcer) -> None:
@@ -554,11 +574,11 @@ def test_a_client_built_otherwise_is_not_guarded_in_name_only(enforcer: Enforcer
     class Eager(OpenAI):
         def __init__(self, **given: Any) -> None:
             super().__init__(**given)
-            self._chat = Chat(self)
+            self._resources = [Chat(self)]
 
         @property
         def chat(self) -> Any:
-            return self._chat
+            return self._resources[0]
 
     with pytest.raises(UnguardableError):
         guarded(Eager(api_key="k"), enforcer)

@@ -79,7 +79,8 @@ def test_a_refused_run_is_an_error_of_the_framework_with_the_envelope_on_it() ->
     assert isinstance(error, AgentRunError)
     assert isinstance(error, Refused)
     assert error.envelope["code"] == "CONTEXT_INJECTION"
-    assert error.message == str(error) == error.result.line
+    assert error.message == error.result.line
+    assert str(error) == error.result.user_text
     assert pickle.loads(pickle.dumps(error)).envelope == error.envelope  # noqa: S301 - made here
 
 

@@ -1,6 +1,7 @@
 """Ordinary agents of Pydantic AI: files, output functions, other capabilities, ways to run."""
 
 import asyncio
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from adapters.pydantic_ai_runs import (
     ORDERS,
     PLAN,
     POL,
+    RISKY,
     SMALL,
     Conversation,
     said,
@@ -32,6 +34,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import FunctionToolset
+from pydantic_ai.ui.vercel_ai import VercelAIAdapter
+from pydantic_ai.ui.vercel_ai.request_types import SubmitMessage, TextUIPart, UIMessage
 from support.gates import CORE, opened, rows
 
 from demur.codes.reason_code import ReasonCode
@@ -312,3 +316,38 @@ def test_an_answer_in_parts_around_a_refusal_in_prose_stays_whole() -> None:
 
     assert result.output == "I can't help with that.Ask somebody else."
     assert result.response.metadata["refusal"]["surface"] == "model"
+
+
+# A UI.
+
+
+def chunks_for_people(talk: Conversation, text: str) -> list[dict[str, Any]]:
+    """Return the chunks that the framework sends to a person's browser."""
+    asked = UIMessage(id="m", role="user", parts=[TextUIPart(type="text", text=text)])
+    request = SubmitMessage(trigger="submit-message", id="r", messages=[asked])
+    adapter: Any = VercelAIAdapter(agent=talk.agent, run_input=request)
+
+    async def collect() -> list[dict[str, Any]]:
+        return [chunk.model_dump() async for chunk in adapter.run_stream()]
+
+    return asyncio.run(collect())
+
+
+def test_a_person_sees_words_and_no_refusal_line() -> None:
+    with opened(POL) as gate:
+        prompt = chunks_for_people(Conversation(gate), ORDERS)
+        called = ModelResponse([ToolCallPart(*RISKY)])
+        call = chunks_for_people(Conversation(gate, called), "Hello")
+
+    for chunks in (prompt, call):
+        [error] = [one for one in chunks if one["type"] == "error"]
+        assert error["error_text"].startswith("I see")
+        assert "REFUSED" not in str(chunks)
+
+
+def test_a_traceback_shows_the_refusal_line() -> None:
+    with opened(POL) as gate:
+        refused = Conversation(gate).refused(ORDERS)
+
+    assert str(refused) == refused.result.user_text
+    assert refused.result.line in "".join(traceback.format_exception(refused))

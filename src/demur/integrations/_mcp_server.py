@@ -6,17 +6,24 @@ and so are resources and prompts. Results are read as the proxy reads them.
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Unpack, get_args
 
 from demur.codes.vocabulary import Surface
 from demur.emit.hosts import to_mcp, to_mcp_denial
+from demur.enforce.changes import TextChanges
 from demur.enforce.context import CallContext
 from demur.enforce.describe import extract_texts
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations._kit import ContextSource, check_context
+from demur.integrations._kit import (
+    AdapterOptions,
+    ContextSource,
+    adapt_enforcer,
+    check_context,
+    is_changed_fully,
+)
 from demur.integrations.mcp_proxy.addressing import session_run_name
 from demur.integrations.mcp_proxy.content import readable_content
 
@@ -95,7 +102,7 @@ def context_from_request(framework: str, *, token: Any, request: Any, call_id: A
 
 
 def refusal_result(result: CheckResult) -> dict[str, Any]:
-    """Return the result of a refused call: words for the model, the envelope as data."""
+    """Return the result of a refused call: words for the model, the envelope in `_meta`."""
     assert result.refusal is not None
     return {**to_mcp(result.refusal), "content": [{"type": "text", "text": result.model_message}]}
 
@@ -117,7 +124,8 @@ class FrameworkForm(NamedTuple):
     `context_for` returns the call context of a request, `returned_content` a tool's output (None
     if it is not done), `content_texts` the texts of a resource or prompt, and `refusal_result` the
     result of a refused call. `error` is the exception for a protocol error, made of code, message
-    and data.
+    and data. `with_arguments` returns a request with other arguments, and `change_result` a tool's
+    result with changed texts.
     """
 
     context_for: Callable[[Any], CallContext]
@@ -125,13 +133,19 @@ class FrameworkForm(NamedTuple):
     content_texts: Callable[[Any], Iterable[Any]]
     refusal_result: Callable[[CheckResult, Any], Any]
     error: type[Exception]
+    with_arguments: Callable[[Any, Mapping[str, Any]], Any]
+    change_result: Callable[[Any, TextChanges], Any]
+
+
+_CARRIED = frozenset({Surface.TOOL_CALL, Surface.TOOL_RESULT})
 
 
 class MCPServerGuard:
     """Guards one server; built by the middleware of its framework.
 
     `context` is a call context, or a function of the framework's request that returns one; the
-    guard fills in missing fields.
+    guard fills in missing fields. Calls and their results can be changed; failures, resources and
+    prompts cannot.
     """
 
     def __init__(
@@ -141,8 +155,10 @@ class MCPServerGuard:
         *,
         hard: HardRefusal,
         context: ContextSource | None,
+        **options: Unpack[AdapterOptions],
     ) -> None:
-        self._enforcer = Enforcer.coerce(enforcer)
+        self._enforcer = adapt_enforcer(enforcer, carried=_CARRIED, **options)
+        self._plain = self._enforcer.refuse_changes()
         if hard not in get_args(HardRefusal):
             raise InputError(f"unknown setting `{hard}`", where="hard", help="`error` or `result`")
         self._form = form
@@ -161,10 +177,19 @@ class MCPServerGuard:
         check = await self._enforcer.acheck_tool_call(name, arguments, at)
         if not check.allowed:
             return self._refuse_call(check, context)
+        if check.changes is not None:
+            arguments = check.apply_changes(arguments)
+            context = self._form.with_arguments(context, arguments)
         result, failure = await _try_request(context, call_next)
         output = self._texts_of(result, failure, self._form.returned_content)
         if output is not None:
-            check = await self._enforcer.acheck_tool_result(name, output, at, arguments=arguments)
+            parts = (name, output, at)
+            enforcer = self._enforcer if failure is None else self._plain
+            check = await enforcer.acheck_tool_result(*parts, arguments=arguments)
+            if check.changes is not None:
+                result = self._form.change_result(result, check.changes)
+                if not is_changed_fully(check, self._form.returned_content(result)):
+                    check = await self._plain.acheck_tool_result(*parts, arguments=arguments)
         if not check.allowed:
             return self._refuse_call(check, context)
         if failure is not None:

@@ -7,7 +7,7 @@ framework that runs them.
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, Unpack, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, Unpack, cast
 
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
@@ -39,7 +39,19 @@ from demur.integrations._kit.model_api import (
 from demur.integrations._kit.stream_filter import EventPortion, PartText
 
 try:
-    from anthropic import Anthropic, AsyncAnthropic, AsyncStream, Stream, types
+    from anthropic import (
+        Anthropic,
+        AnthropicBedrock,
+        AnthropicBedrockMantle,
+        AnthropicVertex,
+        AsyncAnthropic,
+        AsyncAnthropicBedrock,
+        AsyncAnthropicBedrockMantle,
+        AsyncAnthropicVertex,
+        AsyncStream,
+        Stream,
+        types,
+    )
     from anthropic.types import beta
     from anthropic.types.beta.parsed_beta_message import ParsedBetaMessage
     from anthropic.types.parsed_message import ParsedMessage
@@ -55,7 +67,12 @@ __all__ = [
     "read_trace",
 ]
 
-_Client = TypeVar("_Client", bound=Anthropic | AsyncAnthropic)
+# The clients of other platforms (AWS, Foundry, Google Cloud) are subclasses of these.
+_SyncClient: TypeAlias = Anthropic | AnthropicBedrock | AnthropicBedrockMantle | AnthropicVertex
+_AsyncClient: TypeAlias = (
+    AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicBedrockMantle | AsyncAnthropicVertex
+)
+_Client = TypeVar("_Client", bound=_SyncClient | _AsyncClient)
 _RESULT = "_result"
 _EVENT_TYPES = {
     "message_start": "RawMessageStartEvent",
@@ -80,6 +97,11 @@ class MessagesFormat(ApiFormat):
         calls = {get_field(block, "id"): block for block in blocks if get_field(block, "name")}
         reader = MessageReader(_is_answer, _is_operator, partial(_read_message, calls))
         return self.read_new_turn(messages, reader)
+
+    def add_message(self, body: Mapping[str, Any], text: str) -> dict[str, Any]:
+        """Return a request with one more message of the user."""
+        messages = list_entries(body.get("messages"))
+        return {**body, "messages": [*messages, {"role": "user", "content": text}]}
 
     def answer_type(self, request: OutgoingRequest) -> AnswerType:
         """Return the type of messages."""
@@ -286,6 +308,7 @@ def guard_anthropic(
 ) -> _Client:
     """Return a guarded copy of `client`; the client itself is not changed.
 
+    Clients for Bedrock, Vertex and other platforms are guarded as well.
     `options` are those of `GuardOptions`: `context`, `on_refusal`, `fallbacks`,
     `retry_after_wait`, `sleep`, `recheck_history` and `allow_raw_bytes`. With
     `on_refusal="answer"`, a refusal is a message with `stop_reason="refusal"`.
@@ -294,9 +317,9 @@ def guard_anthropic(
         InputError: An option is invalid.
         UnguardableError: demur does not support this version of the client.
     """
-    if not isinstance(client, Anthropic | AsyncAnthropic):
-        raise InputTypeError.wrong_type("client", "an `Anthropic` or `AsyncAnthropic`", client)
-    is_async = isinstance(client, AsyncAnthropic)
+    if not isinstance(client, _SyncClient | _AsyncClient):
+        raise InputTypeError.wrong_type("client", "a client of the `anthropic` package", client)
+    is_async = isinstance(client, _AsyncClient)
     settings = build_settings(enforcer, "anthropic", is_async=is_async, **options)
     formats = {"/v1/messages": MessagesFormat(settings)}
     return cast("_Client", guard_client(client, formats, settings, _probe_post))

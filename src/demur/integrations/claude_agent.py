@@ -11,17 +11,25 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack, cast
 from weakref import WeakKeyDictionary
 
+from demur.codes.vocabulary import Surface
 from demur.enforce.context import CallContext, adrive
 from demur.enforce.enforcer import Enforcer
+from demur.enforce.history import LocalCallHistories
 from demur.enforce.result import Approval, CheckResult, GrantFor, acollect_grants, check_approval
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations._kit import missing_extra
+from demur.integrations._kit import (
+    AdapterOptions,
+    Approver,
+    adapt_enforcer,
+    choose_grant_for,
+    missing_extra,
+)
 from demur.integrations.claude_code.fallback import fallback_deny, refusal_line
-from demur.integrations.claude_code.hook import Hook, HookStyle, judge_steps
+from demur.integrations.claude_code.hook import CARRIED, Hook, HookStyle, judge_steps
 from demur.model.grant import Grant
 
 _MAX_CALLS = 1000
@@ -103,17 +111,6 @@ _TIMEOUT_SHARE = 0.8
 _MATCHERS = {"SessionStart": "compact"}
 
 
-class _ApprovedContext(CallContext):
-    """A call context that records the approval of a person who may decide."""
-
-    __slots__ = ()
-
-    @property
-    def trace(self) -> dict[str, str]:
-        """The part of the context that is recorded."""
-        return {**super().trace, "approved_by": "person"}
-
-
 def claude_hooks(
     enforcer: Enforcer | Gate,
     *,
@@ -122,6 +119,7 @@ def claude_hooks(
     pins: Sequence[str] = (),
     own_servers: Collection[str] = (),
     timeout_s: float = 60,
+    **options: Unpack[AdapterOptions],
 ) -> dict[HookEvent, list[HookMatcher]]:
     """Return the hooks, for `ClaudeAgentOptions(hooks=...)`.
 
@@ -134,19 +132,27 @@ def claude_hooks(
     name tools of `own_servers`, those of this program, by their bare names (`refund`), and
     others by their full ones (`mcp__shop__refund`).
 
+    `on_finding`, `mode` and `tools` are those of all adapters. The CLI takes changed arguments and
+    changed results, and neither a changed prompt nor a changed answer.
+
     Raises:
-        InputError: `approval` is unknown.
+        InputError: `approval` is unknown, or an option cannot be used.
         InputTypeError: Neither an enforcer nor a gate is given.
     """
-    owner = Enforcer.coerce(enforcer)
+    # INVARIANT: hooks and `can_use_tool` of one gate share grants, whatever their options.
+    grants = grants_by_call(Enforcer.coerce(enforcer))
     judge = partial(
         judge_steps,
-        enforcer=owner,
+        # It has to answer before the time of the hook is over.
+        enforcer=adapt_enforcer(
+            enforcer, carried=CARRIED, approval=approval, wait_s=timeout_s / 2, **options
+        ),
         style=HookStyle(ask=check_approval(approval) == "interrupt", halt=halt),
         pins=pins,
         own_servers=own_servers,
         framework=_FRAMEWORK,
-        grants_for=grants_by_call(owner).granted_for,
+        grants_for=grants.granted_for,
+        stops=LocalCallHistories(),
     )
 
     async def run_hook(
@@ -192,39 +198,42 @@ def merge_hooks(
 def can_use_tool(
     enforcer: Enforcer | Gate,
     *,
-    approver: CanUseTool | None = None,
+    ask: CanUseTool | None = None,
+    approver: Approver | None = None,
     grant_for: GrantFor | None = None,
-    approver_decides: bool = False,
     halt: bool = True,
     own_servers: Collection[str] = (),
+    **options: Unpack[AdapterOptions],
 ) -> CanUseTool:
     """Return a second line of defence, for `ClaudeAgentOptions(can_use_tool=...)`.
 
     The SDK asks it only about calls that no allow rule has let through, so it never replaces the
-    hooks. It asks `approver` about calls that may run or that wait for approval, and judges input
-    that the approver changes like any other. A yes alone lifts nothing: the call is decided again
-    with the grants that `grant_for` returns for the check result and the SDK's context.
-
-    With `approver_decides`, the approver's yes lets a call run that waits for approval. It is
-    recorded as `trace.approved_by`.
+    hooks. It calls `ask`, your own function of this kind, about calls that may run or that wait for
+    approval, and judges input that it changes like any other. A yes alone lifts nothing: the call
+    is decided again with the grants that `grant_for` returns for the check result and the SDK's
+    context, or with those of the `approver`, the authenticated person whose yes it was: a name, or
+    a function of the same two that returns one or None. `on_finding`, `mode` and `tools` are those
+    of all adapters; only arguments can be changed here.
 
     Raises:
-        InputError: Both `approver_decides` and `grant_for` are given.
+        InputError: `approver` is given together with `grant_for` or without `ask`, or an option
+            cannot be used.
         InputTypeError: Neither an enforcer nor a gate is given.
     """
-    if approver_decides and grant_for is not None:
-        raise InputError("`approver_decides` needs no `grant_for`", where="approver_decides")
-    check = _PermissionCheck(
-        Enforcer.coerce(enforcer), approver, grant_for, approver_decides, halt, own_servers
-    )
-    return check.decide_permission
+    if approver is not None and ask is None:
+        help_text = "pass `ask`, the function that asks that person"
+        raise InputError("nobody asks the approver", where="approver", help=help_text)
+    owner = adapt_enforcer(enforcer, carried={Surface.TOOL_CALL}, approver=approver, **options)
+    grants_for = choose_grant_for(owner, grant_for, approver)
+    kept = grants_by_call(Enforcer.coerce(enforcer))
+    return _PermissionCheck(owner, ask, grants_for, kept, halt, own_servers).decide_permission
 
 
 class _PermissionCheck(NamedTuple):
     enforcer: Enforcer
-    approver: CanUseTool | None
+    ask: CanUseTool | None
     grant_for: GrantFor | None
-    approver_decides: bool
+    kept_grants: CallGrants
     halt: bool
     own_servers: Collection[str]
 
@@ -232,14 +241,14 @@ class _PermissionCheck(NamedTuple):
         self, name: str, arguments: dict[str, Any], sdk_context: ToolPermissionContext
     ) -> PermissionResultAllow | PermissionResultDeny:
         """Return whether a call may run, and with what input."""
-        # INVARIANT: the input that runs is the one that was judged, whatever an approver changes.
+        # INVARIANT: the input that runs is the one that was judged, whatever a person changes.
         checked, permission = deepcopy(arguments), PermissionResultAllow()
         # Without a run, because the hook has already added this call to the run's history.
         context = CallContext(framework=_FRAMEWORK, call_id=sdk_context.tool_use_id)
-        result, is_approved = await self._check_call(name, checked, context), False
-        if self.approver is not None and (result.allowed or result.needs_approval):
+        result = await self._check_call(name, checked, context)
+        if self.ask is not None and (result.allowed or result.needs_approval):
             shown = deepcopy(arguments)
-            answer = await self.approver(name, shown, sdk_context)
+            answer = await self.ask(name, shown, sdk_context)
             if not isinstance(answer, PermissionResultAllow):
                 return answer
             permission = answer
@@ -247,15 +256,12 @@ class _PermissionCheck(NamedTuple):
             if changed != checked:
                 checked = deepcopy(changed)
                 result = await self._check_call(name, checked, context)
-            if result.needs_approval and self.approver_decides:
-                result = await self._check_call(name, checked, _ApprovedContext(*context))
-                is_approved = result.needs_approval
-            elif result.needs_approval:
+            if result.needs_approval:
                 grants = await acollect_grants(self.grant_for, result, sdk_context)
-                grants_by_call(self.enforcer).keep(context.call_id, grants)
+                self.kept_grants.keep(context.call_id, grants)
                 result = await self._check_call(name, checked, context, grants)
-        if result.allowed or is_approved:
-            return replace(permission, updated_input=checked)
+        if result.allowed:
+            return replace(permission, updated_input=result.apply_changes(checked))
         ends = self.halt and result.is_hard and not result.could_not_judge
         return PermissionResultDeny(message=result.model_message, interrupt=ends)
 

@@ -8,13 +8,17 @@ All text is checked, also that of failures, URIs and `_meta`. Valid pictures, so
 data pass. So do questions to the client; the call that brings the answer is decided again.
 """
 
-from typing import Any, cast
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, Unpack, cast
 
+from demur.enforce.changes import TextChanges
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
-from demur.integrations._kit import ContextSource, missing_extra
+from demur.integrations._kit import AdapterOptions, ContextSource, missing_extra
+from demur.integrations._kit.model_api import change_model
 from demur.integrations._mcp_server import (
     FrameworkForm,
     HardRefusal,
@@ -47,7 +51,8 @@ class FastMCPGuard(Middleware):
     and may continue. A hard refusal is a protocol error, because a retry by the model would not
     help; with `hard="result"` it is a result, too, for hosts that hide errors from the model.
     Resources and prompts cannot carry a refusal, so there it is always an error. `context` is
-    a call context, or a function of the request; the guard fills in missing fields.
+    a call context, or a function of the request; the guard fills in missing fields. `on_finding`
+    (for calls and their results), `mode` and `tools` are those of all adapters.
     """
 
     def __init__(
@@ -56,11 +61,18 @@ class FastMCPGuard(Middleware):
         *,
         hard: HardRefusal = "error",
         context: ContextSource | None = None,
+        **options: Unpack[AdapterOptions],
     ) -> None:
         form = FrameworkForm(
-            request_context, _returned_content, _content_texts, _refusal_result, MCPError
+            context_for=request_context,
+            returned_content=_returned_content,
+            content_texts=_content_texts,
+            refusal_result=_refusal_result,
+            error=MCPError,
+            with_arguments=_with_arguments,
+            change_result=_change_result,
         )
-        self._guard = MCPServerGuard(enforcer, form, hard=hard, context=context)
+        self._guard = MCPServerGuard(enforcer, form, hard=hard, context=context, **options)
 
     async def on_call_tool(
         self, context: MiddlewareContext[Any], call_next: CallNext[Any, ToolResult]
@@ -137,5 +149,19 @@ def _content_texts(result: Any) -> list[Any]:
 
 
 def _refusal_result(result: CheckResult, _context: MiddlewareContext[Any]) -> ToolResult:
-    data = refusal_result(result)["structuredContent"]
-    return ToolResult(content=result.model_message, structured_content=data, is_error=True)
+    meta = refusal_result(result)["_meta"]
+    return ToolResult(content=result.model_message, meta=meta, is_error=True)
+
+
+def _with_arguments(
+    context: MiddlewareContext[Any], arguments: Mapping[str, Any]
+) -> MiddlewareContext[Any]:
+    message = context.message.model_copy(update={"arguments": dict(arguments)})
+    return context.copy(message=message)
+
+
+def _change_result(result: ToolResult, changes: TextChanges) -> ToolResult:
+    changed = copy(result)
+    changed.content = [change_model(block, changes) for block in result.content]
+    changed.structured_content = changes.apply(result.structured_content)
+    return changed

@@ -7,7 +7,7 @@ call reach the function as its keyword-only parameter `constraints`, or by
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from functools import cache
@@ -24,6 +24,7 @@ from demur.enforce.result import CheckResult, Refused
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardPipeline, standard_pipeline
+from demur.integrations._kit import AdapterOptions, adapt_enforcer, is_changed_fully
 from demur.model.grant import Grant
 
 __all__ = ["CallOptions", "current_check_result", "guarded", "guarding"]
@@ -32,6 +33,7 @@ _FRAMEWORK = "python"
 _SURFACES = (Surface.TOOL_CALL, Surface.TOOL_LOOP, Surface.TOOL_RESULT, Surface.CODE_EXECUTION)
 # The keyword-only parameter that demur fills in.
 _CONSTRAINTS = "constraints"
+_CARRIED = frozenset({Surface.TOOL_CALL, Surface.TOOL_RESULT})
 _RECEIVERS = ("self", "cls")
 
 # The arguments of one call, by the names of the parameters.
@@ -51,13 +53,14 @@ def current_check_result() -> CheckResult | None:
     return _current_result.get()
 
 
-class CallOptions(TypedDict, total=False):
+class CallOptions(AdapterOptions, total=False):
     """Options of `guarded` and `guarding`; functions among them get the call's arguments.
 
     `request` returns parts of the request that override the arguments; it replaces the
     enforcer's `describe`. `subject` (`id`, `type`, `roles`) is the caller, `run` the agent's
     run, which loop detection uses. `grants` are for this call only. `accepted` lists constraints
-    that the code honours.
+    that the code honours. `on_finding`, `mode` and `tools` are those of all adapters; a function
+    gets changed arguments, and a block changes nothing.
     """
 
     request: Callable[[Arguments], Mapping[str, Any]] | None
@@ -96,7 +99,7 @@ def guarded(
     if on_refusal not in ("raise", "return") and not callable(on_refusal):
         help_text = "`raise`, `return`, or a function of the check result"
         raise InputError("unknown value", where="on_refusal", help=help_text)
-    settings = _CallSettings.from_options(enforcer, **options)
+    settings = _CallSettings.from_options(enforcer, carried=_CARRIED, **options)
     defaults = {} if currency is None else {"currency": currency}
 
     def decorate(function: _Function) -> _Function:
@@ -127,7 +130,7 @@ class guarding:  # noqa: N801 - named like the functions of `contextlib`
         **options: Unpack[CallOptions],
     ) -> None:
         values = {} if arguments is None else dict(arguments)
-        settings = _CallSettings.from_options(enforcer, **options)
+        settings = _CallSettings.from_options(enforcer, carried=(), **options)
         self._call: _PreparedCall | None = settings.build_call(action, values, values)
         self._token: Token[CheckResult | None] | None = None
 
@@ -233,6 +236,10 @@ class _PreparedCall(NamedTuple):
             self.action, self.arguments, self.context, **self.keywords
         )
 
+    def without_changes(self) -> Self:
+        """Return the call as it is checked where nothing can be changed."""
+        return self._replace(enforcer=self.enforcer.refuse_changes())
+
     def check_return_value(self, value: Any) -> Steps[CheckResult]:
         """Check the result of the call."""
         return self.enforcer.tool_result_steps(
@@ -252,17 +259,23 @@ class _CallSettings(NamedTuple):
     accepted: Iterable[str] = ()
 
     @classmethod
-    def from_options(cls, enforcer: Enforcer | Gate, **options: Any) -> Self:
+    def from_options(
+        cls, enforcer: Enforcer | Gate, *, carried: Collection[Surface], **options: Any
+    ) -> Self:
         """Return the options, validated as far as possible before a call.
 
         Raises:
+            InputError: An option of all adapters cannot be used.
             InputTypeError: `enforcer` is neither an enforcer nor a gate, or `accepted` is a text.
         """
         if isinstance(enforcer, Gate):
             with _lock:
                 histories = _histories.setdefault(enforcer, LocalCallHistories())
             enforcer = Enforcer(enforcer, pipeline=_function_pipeline(), histories=histories)
-        settings = cls(Enforcer.coerce(enforcer), **options)
+        shared: Any = {
+            name: options.pop(name) for name in AdapterOptions.__annotations__ if name in options
+        }
+        settings = cls(adapt_enforcer(enforcer, carried=carried, **shared), **options)
         accepted, grants = settings.accepted, settings.grants
         if isinstance(accepted, str):
             raise InputTypeError.wrong_type("`accepted`", "a list of constraints", accepted)
@@ -346,33 +359,33 @@ class _FunctionGuard(NamedTuple):
 
     def _make_sync_call(self) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            guarded_call = self._build_call(args, kwargs)
-            result = drive(guarded_call.check())
+            guarded_call, result, changed = drive(self._check_call(args, kwargs))
             # INVARIANT: a guarded function runs only if the check of its call allows it.
             if not result.allowed:
                 return self._handle_refusal(result)
             token = _current_result.set(result)
             try:
-                value = self.function(*args, **kwargs, **self._extra_arguments(result))
+                value = self.function(*changed[0], **changed[1], **self._extra_arguments(result))
             finally:
                 _current_result.reset(token)
-            after = drive(self._check_value(guarded_call, value))
+            after, value = drive(self._check_value(guarded_call, value))
             return value if after is None else self._handle_refusal(after)
 
         return call
 
     def _make_async_call(self) -> Callable[..., Any]:
         async def call(*args: Any, **kwargs: Any) -> Any:
-            guarded_call = self._build_call(args, kwargs)
-            result = await adrive(guarded_call.check())
+            guarded_call, result, changed = await adrive(self._check_call(args, kwargs))
             if not result.allowed:
                 return await self._ahandle_refusal(result)
             token = _current_result.set(result)
             try:
-                value = await self.function(*args, **kwargs, **self._extra_arguments(result))
+                value = await self.function(
+                    *changed[0], **changed[1], **self._extra_arguments(result)
+                )
             finally:
                 _current_result.reset(token)
-            after = await adrive(self._check_value(guarded_call, value))
+            after, value = await adrive(self._check_value(guarded_call, value))
             return value if after is None else await self._ahandle_refusal(after)
 
         return call
@@ -385,13 +398,35 @@ class _FunctionGuard(NamedTuple):
     def _extra_arguments(self, result: CheckResult) -> dict[str, Any]:
         return {_CONSTRAINTS: result.constraints} if self.parameters.takes_constraints else {}
 
-    def _check_value(self, call: _PreparedCall, value: Any) -> Steps[CheckResult | None]:
-        """Check the returned value; None if it is allowed or not to be checked."""
+    def _check_call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Steps[tuple[_PreparedCall, CheckResult, tuple[Any, dict[str, Any]]]]:
+        """Check a call; return it with its result and the arguments to call the function with."""
+        call = self._build_call(args, kwargs)
+        result = yield from call.check()
+        if result.changes is None:
+            return call, result, (args, kwargs)
+        changed = result.apply_changes(args), result.apply_changes(kwargs)
+        rest = self._build_call(*changed)
+        if is_changed_fully(result, rest.arguments):
+            return rest, result, changed
+        return call, (yield from call.without_changes().check()), (args, kwargs)
+
+    def _check_value(
+        self, call: _PreparedCall, value: Any
+    ) -> Steps[tuple[CheckResult | None, Any]]:
+        """Check the returned value; None if it is allowed or not to be checked, and the value."""
         if not self.check_return:
-            return None
+            return None, value
+        result = yield from call.check_return_value(self._read_value(value))
+        changed = result.apply_changes(value)
+        if result.changes is not None and not is_changed_fully(result, self._read_value(changed)):
+            result = yield from call.without_changes().check_return_value(self._read_value(value))
+        return (None, changed) if result.allowed else (result, value)
+
+    def _read_value(self, value: Any) -> Any:
         readable = self.check_return(value) if callable(self.check_return) else value
-        result = yield from call.check_return_value(to_json_value(readable, opaque=_reject_opaque))
-        return None if result.allowed else result
+        return to_json_value(readable, opaque=_reject_opaque)
 
     def _handle_refusal(self, result: CheckResult) -> Any:
         if callable(self.on_refusal):

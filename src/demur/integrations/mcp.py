@@ -10,13 +10,16 @@ answer is decided like any other.
 """
 
 from collections.abc import Mapping
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, Unpack, cast
 
+from demur.enforce.changes import TextChanges
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
-from demur.integrations._kit import ContextSource, missing_extra
+from demur.integrations._kit import AdapterOptions, ContextSource, missing_extra
+from demur.integrations._kit.model_api import change_model
 from demur.integrations._mcp_server import (
     FrameworkForm,
     HardRefusal,
@@ -49,7 +52,8 @@ class MCPGuard:
     and may continue. A hard refusal is a protocol error, because a retry by the model would not
     help; with `hard="result"` it is a result, too, for hosts that hide errors from the model.
     Resources and prompts cannot carry a refusal, so there it is always an error. `context` is
-    a call context, or a function of the request; the guard fills in missing fields.
+    a call context, or a function of the request; the guard fills in missing fields. `on_finding`
+    (for calls and their results), `mode` and `tools` are those of all adapters.
     """
 
     def __init__(
@@ -58,11 +62,18 @@ class MCPGuard:
         *,
         hard: HardRefusal = "error",
         context: ContextSource | None = None,
+        **options: Unpack[AdapterOptions],
     ) -> None:
         form = FrameworkForm(
-            request_context, _returned_content, _content_texts, _refusal_result, MCPError
+            context_for=request_context,
+            returned_content=_returned_content,
+            content_texts=_content_texts,
+            refusal_result=_refusal_result,
+            error=MCPError,
+            with_arguments=_with_arguments,
+            change_result=_change_result,
         )
-        self._guard = MCPServerGuard(enforcer, form, hard=hard, context=context)
+        self._guard = MCPServerGuard(enforcer, form, hard=hard, context=context, **options)
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
@@ -105,3 +116,15 @@ def _refusal_result(result: CheckResult, ctx: ServerRequestContext[Any, Any]) ->
     # This replaces the server's own result, so it has to set `resultType` as well.
     modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
     return {**refusal_result(result), **({"resultType": "complete"} if modern else {})}
+
+
+def _with_arguments(
+    ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]
+) -> ServerRequestContext[Any, Any]:
+    return replace(ctx, params={**(ctx.params or {}), "arguments": dict(arguments)})
+
+
+def _change_result(result: HandlerResult, changes: TextChanges) -> HandlerResult:
+    if result is None or isinstance(result, dict):
+        return cast("HandlerResult", changes.apply(result))
+    return cast("HandlerResult", change_model(result, changes))

@@ -32,6 +32,8 @@ def _refusal_words(body: Node) -> Iterator[Node]:
 
 
 _MCP = "mcp"
+# Equal to `MCP_META_KEY` of demur.emit, which is in the same layer.
+_META_KEY = "demur/refusal"
 _ERRORS = ("McpError", "MCPError", "UrlElicitationRequiredError")
 _ELICITATIONS = (
     "ElicitResult",
@@ -57,7 +59,8 @@ def read_mcp(shape: ResponseShape) -> Signal | None:
             return error
         message = message["result"]
     # The envelope counts without `isError` too, which some servers forget.
-    found = find_envelope(_MCP, message["structuredContent"]["refusal"])
+    metas = (message[name][_META_KEY] for name in ("_meta", "meta"))
+    found = find_envelope(_MCP, *metas, message["structuredContent"]["refusal"])
     return found or _read_elicitation(message)
 
 

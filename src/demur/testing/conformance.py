@@ -1,7 +1,7 @@
 """Run the same scenarios through every framework driver, and report what differs."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,6 +81,10 @@ def open_scenario_enforcer(scenario: Scenario, folder: Path) -> Iterator[Enforce
             pipeline=_build_pipeline(scenario),
             subject={"id": "billing", "type": "agent"},
             accepted=setting.accepted,
+            on_finding=setting.on_finding,
+            mode="shadow" if setting.shadow else None,
+            # A busy machine makes no pauses: with those, repeats are waiting and no loop.
+            monotonic=lambda: 0.0,
         )
 
 
@@ -120,7 +124,8 @@ class ScenarioOutcome(NamedTuple):
 
 def run_scenario(driver: FrameworkDriver, scenario: Scenario) -> ScenarioOutcome:
     """Run one scenario on one driver, and return the outcome."""
-    if scenario.point not in driver.points:
+    skipped: Collection[str] = getattr(driver, "skipped", ())
+    if scenario.point not in driver.points or scenario.name in skipped:
         return ScenarioOutcome(driver.name, scenario.name, skipped=True)
     with TemporaryDirectory() as folder, open_scenario_enforcer(scenario, Path(folder)) as enforcer:
         problems = []
@@ -201,6 +206,8 @@ def _check_tool_runs(
         ran = tuple(tools.calls)
     if ran != scenario.runs:
         yield f"ran {', '.join(ran) or 'nothing'}, not {', '.join(scenario.runs) or 'nothing'}"
+    if scenario.withheld and scenario.withheld in repr(tools.arguments):
+        yield "refused content reached a tool"
     if result.orphans:
         yield f"{result.orphans} tool calls are left without an answer"
 
@@ -305,8 +312,8 @@ class _BareRun:
                 if isinstance(turn, ToolTurn):
                     if self._run_tools(turn):
                         break
-                else:
-                    self._check_answer(turn)
+                elif not self._check_answer(turn):
+                    break
         shown, model_input = "".join(self._shown), "\n".join(self._model_input)
         return ScenarioResult(self._refusal, shown, model_input, model_calls=self._turns)
 
@@ -315,7 +322,8 @@ class _BareRun:
             self._refusal = from_envelope(check.envelope)
         return not check.allowed
 
-    def _check_answer(self, turn: AnswerTurn | FilteredTurn) -> None:
+    def _check_answer(self, turn: AnswerTurn | FilteredTurn) -> bool:
+        """Check an answer; return whether the model answers once more."""
         text = turn.text if isinstance(turn, AnswerTurn) else ""
         native = _FILTERED_RESPONSE if isinstance(turn, FilteredTurn) else None
         self._note_refusal(
@@ -324,8 +332,13 @@ class _BareRun:
         stream = self._enforcer.stream_answer(_CONTEXT, prompt=self._scenario.prompt)
         for piece in turn.pieces if isinstance(turn, AnswerTurn) else ():
             self._shown.append(stream.feed(piece))
-        self._note_refusal(stream.finish())
+        result = stream.finish()
+        if result.may_reask:
+            self._model_input.append(result.reask_message)
+            return True
+        self._note_refusal(result)
         self._shown.append(stream.remaining_text)
+        return False
 
     def _run_tools(self, turn: ToolTurn) -> bool:
         """Run the allowed tools of one turn; return whether the run must end."""
@@ -336,9 +349,10 @@ class _BareRun:
             if self._note_refusal(check):
                 self._model_input.append(check.model_message)
             elif not any(other.is_hard for other in checks):
-                returned = self._tools.run(name, given)
-                after = self._enforcer.check_tool_result(name, returned, _CONTEXT, arguments=given)
-                self._model_input.append(
-                    after.model_message if self._note_refusal(after) else returned
-                )
+                run = check.apply_changes(given)
+                returned = self._tools.run(name, run)
+                after = self._enforcer.check_tool_result(name, returned, _CONTEXT, arguments=run)
+                refused = self._note_refusal(after)
+                passed = after.model_message if refused else after.apply_changes(returned)
+                self._model_input.append(passed)
         return any(check.is_hard for check in checks)

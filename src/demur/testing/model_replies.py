@@ -48,16 +48,19 @@ _RATES_BY_PERSONA = {
     "under-refusing": _RefusalRates(45, 2, 0),
 }
 _ECHO = "echo"
-PERSONAS = (*_RATES_BY_PERSONA, _ECHO)
+# A guard model: it judges the last message in the words of Llama Guard.
+_GUARD = "llama-guard"
+PERSONAS = (*_RATES_BY_PERSONA, _ECHO, _GUARD)
 
 
 class ModelPrompt(NamedTuple):
-    """The parts of a request that a persona uses."""
+    """The parts of a request that a persona uses; `last` is the last message of any role."""
 
     prompt: str
     model: str = ""
     label: str = ""
     stream: bool = False
+    last: str = ""
 
 
 class PersonaAnswer(NamedTuple):
@@ -81,6 +84,9 @@ def answer_as(persona: str, request: ModelPrompt) -> PersonaAnswer:
     """Return the answer of a persona to a prompt."""
     if persona == _ECHO:
         return PersonaAnswer(request.prompt)
+    if persona == _GUARD:
+        alarming = _ALARMING_WORDS.search(request.last or request.prompt)
+        return PersonaAnswer("unsafe\nS1" if alarming else "safe")
     drawn = hashlib.sha256(f"{persona}\n{request.prompt}".encode(errors="replace")).digest()
     chance = int.from_bytes(drawn[:4]) % 100
     refuses = _refusal_rate(_RATES_BY_PERSONA[persona], request)

@@ -1,8 +1,8 @@
 """A tiny model server on this machine, to test evals and clients without network or key.
 
 It serves OpenAI-compatible chat completions, with and without streaming, and always gives the same
-answer to the same prompt. Its personas refuse too much, too little, or about right. Requests choose
-a fault by the name of the model.
+answer to the same prompt. Its personas refuse too much, too little, or about right, and
+`llama-guard` judges like a guard model. Requests choose a fault by the name of the model.
 
     python -m demur.testing.model_server --persona over-refusing --port 8000
 """
@@ -169,6 +169,7 @@ def _parse_request(asked: Any) -> ModelPrompt:
         model=str(asked.get("model") or ""),
         label=str(hint.get("label", "")),
         stream=bool(asked.get("stream")),
+        last=str(asked["messages"][-1]["content"]),
     )
 
 

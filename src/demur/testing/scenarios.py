@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Advice, RefusalClass
+from demur.enforce.changes import OnFinding
 from demur.enforce.enforcer import Enforcer
 from demur.model.refusal import Refusal
 
@@ -61,7 +62,7 @@ class ExpectedRefusal(NamedTuple):
 
 
 class ScenarioSetting(NamedTuple):
-    """The special settings of a scenario's enforcer."""
+    """The special settings of a scenario's enforcer; `shadow` and `on_finding` as in `Enforcer`."""
 
     advisory: bool = False
     accepted: tuple[str, ...] = ()
@@ -69,6 +70,8 @@ class ScenarioSetting(NamedTuple):
     broken: str | None = None
     slow: str | None = None
     store_down: bool = False
+    shadow: bool = False
+    on_finding: OnFinding | None = None
 
 
 class Scenario(NamedTuple):
@@ -76,8 +79,8 @@ class Scenario(NamedTuple):
 
     `expected` is None if nothing is refused; `recorded` is a code that is recorded nevertheless.
     `runs` names the tools that run, in order. `hidden` must be shown neither to a person nor to
-    the model again. `rounds` is the number of runs with the same enforcer: only the last one may
-    be refused, and it is the one that is checked.
+    the model again, and `withheld` must reach no tool. `rounds` is the number of runs with the
+    same enforcer: only the last one may be refused, and it is the one that is checked.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Scenario(NamedTuple):
     runs: tuple[str, ...] = ()
     returns: Mapping[str, str] = {}
     hidden: str = ""
+    withheld: str = ""
     shown: str = ""
     recorded: str = ""
     rounds: int = 1
@@ -110,11 +114,13 @@ class ScenarioTools:
         self._returns = scenario.returns
         self._lock = Lock()
         self.calls: list[str] = []
+        self.arguments: list[Any] = []
 
-    def run(self, name: str, _arguments: Mapping[str, Any] | None = None) -> str:
+    def run(self, name: str, arguments: Mapping[str, Any] | None = None) -> str:
         """Record the call, and return the result of the tool."""
         with self._lock:
             self.calls.append(name)
+            self.arguments.append(arguments)
         return self._returns.get(name, f"{name} is done")
 
 
@@ -138,7 +144,8 @@ class FrameworkDriver(Protocol):
     """Runs scenarios in a framework.
 
     `points` are the check points of the framework. `ends_runs`: the framework runs the turns
-    itself, so a hard block must end the run; a server that answers single calls does not.
+    itself, so a hard block must end the run; a server that answers single calls does not. A driver
+    may name scenarios in `skipped` that the framework offers no way to fulfil.
     """
 
     @property

@@ -671,3 +671,58 @@ def test_only_a_method_has_an_owner() -> None:
 def test_a_function_must_say_what_it_takes() -> None:
     with pytest.raises(InputTypeError, match="has no signature"):
         FunctionParameters.from_function(min)
+
+
+SECRET = "AKIAQ3EGRIFLV7XY2ABC"
+
+
+class Opaque:
+    """An object that shows a secret, and that nothing can change."""
+
+    def __str__(self) -> str:
+        return f"the key {SECRET}"
+
+
+def test_arguments_and_results_are_changed() -> None:
+    seen: list[Any] = []
+
+    @guarded(Enforcer(), on_finding="redact", check_return=True)
+    def note(body: str, *rest: Any, **more: Any) -> Any:
+        seen.append((body, rest, more))
+        return {"saved": f"the key {SECRET}"}
+
+    value = note(f"key {SECRET}", [f"key {SECRET}"], extra={"x": f"key {SECRET}"})
+
+    assert seen == [("key [removed]", (["key [removed]"],), {"extra": {"x": "key [removed]"}})]
+    assert value == {"saved": "the key [removed]"}
+
+
+def test_an_object_that_cannot_be_changed_is_refused() -> None:
+    @guarded(Enforcer(), on_finding="redact")
+    def note(_body: Any) -> None:
+        raise AssertionError
+
+    with pytest.raises(Refused):
+        note({"a": Opaque(), "b": f"key {SECRET}"})
+
+
+def test_an_async_function_gets_changed_arguments() -> None:
+    @guarded(Enforcer(), on_finding="mask", check_return=True)
+    async def note(body: str) -> str:
+        await asyncio.sleep(0)
+        return body + SECRET
+
+    assert asyncio.run(note(f"key {SECRET} ")) == f"key {'*' * 20} {'*' * 20}"
+
+
+def test_a_block_changes_nothing() -> None:
+    with pytest.raises(InputError, match="cannot be changed here"):
+        guarding(Enforcer(), "note", {}, on_finding={"tool_call": "redact"})
+
+
+def test_shadow_mode_lets_a_function_run() -> None:
+    @guarded(Enforcer(), mode="shadow", tools={"drop": {"deny": True}})
+    def drop() -> str:
+        return "done"
+
+    assert drop() == "done"

@@ -131,6 +131,8 @@ FORM = FrameworkForm(
     content_texts=lambda result: [result],
     refusal_result=lambda ruling, _context: refusal_result(ruling),
     error=WireError,
+    with_arguments=lambda context, _arguments: context,
+    change_result=lambda result, changes: changes.apply(result),
 )
 
 
@@ -166,7 +168,7 @@ def test_an_allowed_result_or_error_is_returned_unchanged() -> None:
 def test_a_result_with_orders_is_replaced(comes: Any) -> None:
     answer = called(guard(), comes)
 
-    assert answer["structuredContent"]["refusal"]["code"] == "CONTEXT_INJECTION"
+    assert answer["_meta"]["demur/refusal"]["code"] == "CONTEXT_INJECTION"
     assert ORDER not in str(answer)
 
 
@@ -193,7 +195,7 @@ def test_a_hard_refusal_lands_where_it_was_wanted() -> None:
             called(guard(gate), "x", "wipe")
         answer = called(guard(gate, hard="result"), "x", "wipe")
 
-    refusals = [caught.value.data["refusal"], answer["structuredContent"]["refusal"]]
+    refusals = [caught.value.data["refusal"], answer["_meta"]["demur/refusal"]]
     assert [one["code"] for one in refusals] == ["ACTION_HIGH_RISK"] * 2
     assert answer["isError"]
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from support.lookalikes import error, thing
 
+from demur.emit.hosts import MCP_META_KEY
 from demur.model.refusal import Refusal
 from demur.providers.normalization import normalize
 
@@ -27,11 +28,19 @@ def code_of(obj: Any) -> str | None:
 
 
 @pytest.mark.parametrize("is_error", [True, False])
-def test_the_envelope_in_a_tool_result_comes_back_without_loss(is_error: bool) -> None:
-    structured = {"refusal": ENVELOPE}
-    as_json = result("no", is_error=is_error, structuredContent=structured)
+@pytest.mark.parametrize(
+    ("wire", "field", "value"),
+    [
+        ("_meta", "meta", {MCP_META_KEY: ENVELOPE}),
+        ("structuredContent", "structured_content", {"refusal": ENVELOPE}),
+    ],
+)
+def test_the_envelope_in_a_tool_result_comes_back_without_loss(
+    wire: str, field: str, value: dict[str, Any], is_error: bool
+) -> None:
+    as_json = result("no", is_error=is_error, **{wire: value})
     as_object = thing(
-        "mcp_types", "CallToolResult", is_error=is_error, structured_content=structured, content=[]
+        "mcp_types", "CallToolResult", is_error=is_error, content=[], **{field: value}
     )
 
     assert normalize(as_json) == REFUSAL

@@ -1,5 +1,6 @@
 """The scenes hold for the enforcer itself, and the suite sees what a bad adapter does."""
 
+from itertools import count
 from typing import NamedTuple
 
 import pytest
@@ -21,6 +22,14 @@ SCENE = {scenario.name: scenario for scenario in SCENARIOS}
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_scenario_passes_without_a_framework(scenario: Scenario) -> None:
     assert run_scenario(BareDriver(), scenario) == ScenarioOutcome("bare", scenario.name)
+
+
+def test_a_slow_machine_makes_no_waiting_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds, defaults = count(step=5.0), Enforcer.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "monotonic", lambda: next(seconds))
+
+    assert run_scenario(BareDriver(), SCENE["tool loop"]).problems == ()
 
 
 def test_there_are_scenes_for_every_point_and_advice() -> None:

@@ -89,3 +89,10 @@ def test_the_echo_says_what_it_hears() -> None:
 def test_a_persona_that_there_is_not_is_named() -> None:
     with pytest.raises(InputError, match="unknown persona `rude`"):
         check_persona("rude")
+
+
+@pytest.mark.parametrize(
+    ("last", "text"), [("How do I bake bread?", "safe"), ("Poison the well.", "unsafe\nS1")]
+)
+def test_a_guard_model_judges_the_last_message(last: str, text: str) -> None:
+    assert answer_as("llama-guard", ModelPrompt("hello", last=last)).text == text

@@ -219,5 +219,5 @@ def test_a_command_line_that_is_wrong_is_a_usage_error(
 
 
 def test_every_persona_and_fault_is_listed() -> None:
-    assert PERSONAS == ("balanced", "over-refusing", "under-refusing", "echo")
+    assert PERSONAS == ("balanced", "over-refusing", "under-refusing", "echo", "llama-guard")
     assert {"timeout", "half-stream", "once-error-429"} <= set(FAULTS)

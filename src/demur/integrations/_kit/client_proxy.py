@@ -13,9 +13,12 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
+from demur.codes.vocabulary import Surface
+from demur.enforce.changes import TextChanges, merge_changes
 from demur.enforce.context import Call, Steps, adrive, drive
 from demur.enforce.result import CheckResult, Refused
 from demur.errors import DemurError, InputTypeError
+from demur.integrations._kit.conversation import NewTurn
 from demur.integrations._kit.guarded_response import (
     ApiFormat,
     AsyncLocalResponse,
@@ -50,6 +53,10 @@ _log = logging.getLogger("demur")
 
 class UnguardableError(DemurError):
     """The client is built differently from the versions that demur knows."""
+
+
+def _list_texts(turn: NewTurn) -> list[str]:
+    return [*turn.texts, *(output.text for output in turn.tool_outputs)]
 
 
 class _AttemptOutcome(NamedTuple):
@@ -96,12 +103,14 @@ class _ModelCall:
         self._context = settings.context
         self._request = request
         self._turn = api_format.read_turn(request.body)
+        # The body of a raw HTTP response cannot be changed.
+        self._answer_enforcer = self._enforcer.refuse_changes() if request.raw else self._enforcer
         # A raw call has no HTTP response to return: none was sent, or it may not be used.
         self._raises = settings.on_refusal == "raise" or bool(request.raw)
 
     def check_turn(self) -> Steps[CheckResult]:
         """Check the new part of a request: tool outputs, then texts."""
-        turn, result = self._turn, None
+        turn, result, changes = self._turn, None, None
         for output in turn.tool_outputs:
             context = self._context._replace(call_id=output.call_id)
             result = yield from self._enforcer.tool_result_steps(
@@ -110,11 +119,31 @@ class _ModelCall:
             if not result.allowed:
                 self._settings.refused_texts.add([output.text])
                 return result
+            changes = merge_changes(changes, result.changes)
         if turn.text or result is None:
             result = yield from self._enforcer.prompt_steps(turn.text, self._context)
             if not result.allowed:
                 self._settings.refused_texts.add(turn.texts)
+                return result
+            changes = merge_changes(changes, result.changes)
+        if self._enforcer.may_change(Surface.INPUT, Surface.TOOL_RESULT):
+            whole = self._format.read_conversation(self._request.body)
+            # INVARIANT: what was taken out of a message stays out of later requests with it.
+            changes = merge_changes(changes, self._enforcer.change_history(_list_texts(whole)))
+            if changes is not None and not self._change_request(changes):
+                self._enforcer, self._turn = self._enforcer.refuse_changes(), whole
+                return (yield from self.check_turn())
         return result
+
+    def _change_request(self, changes: TextChanges) -> bool:
+        """Change the texts of the request; return whether nothing is left to change."""
+        body = changes.apply(self._request.body)
+        turn, whole = self._format.read_turn(body), self._format.read_conversation(body)
+        texts = [turn.text, whole.text, *_list_texts(turn), *_list_texts(whole)]
+        if changes.apply(texts) is not texts:
+            return False
+        self._request, self._turn = self._request._replace(body=body), turn
+        return True
 
     def refuse_prompt(self, result: CheckResult) -> Any:
         """Return a refusal without asking a model."""
@@ -161,27 +190,63 @@ class _ModelCall:
         return last, trace
 
     def check_choices(
-        self, response: Any, choices: Sequence[AnswerChoice], trace: CallTrace
+        self,
+        response: Any,
+        choices: Sequence[AnswerChoice],
+        trace: CallTrace,
+        *,
+        is_first: bool = True,
     ) -> Steps[Any]:
         """Check the answer, and return the response with refused choices replaced."""
         plain = yield Call(self._unwrap, (response,))
-        refused: dict[int, CheckResult] = {}
-        first: CheckResult | None = None
-        for number, choice in enumerate(choices):
-            for text in choice.readings:
-                result = yield from self._enforcer.answer_steps(
-                    text, self._context, prompt=self._turn.text
-                )
-                first = result if first is None or first.allowed else first
-                if not result.allowed:
-                    refused[number] = result
-                    break
+        first, refused, changes = yield from self._check_answers(choices)
         trace = trace._replace(answer=first)
+        if changes is not None and not refused:
+            changed = self._format.change_texts(plain, changes)
+            left = [one.readings for one in self._format.read_choices(changed)]
+            if changes.apply(left) is left:
+                return self._parse_checked(changed, changed, trace)
+            self._answer_enforcer = self._enforcer.refuse_changes()
+            return (yield from self.check_choices(response, choices, trace))
         if not refused:
             return self._parse_checked(response, plain, trace)
+        if is_first and not self._request.raw and all(one.may_reask for one in refused.values()):
+            return (yield from self._ask_again(next(iter(refused.values())), trace))
         if self._raises:
             raise attach_trace(Refused(next(iter(refused.values()))), trace)
         return self._to_caller_type(self._format.replace_choices(plain, refused), trace)
+
+    def _check_answers(
+        self, choices: Sequence[AnswerChoice]
+    ) -> Steps[tuple[CheckResult | None, dict[int, CheckResult], TextChanges | None]]:
+        """Return the first result that refuses or else the first, refused choices, and changes."""
+        refused: dict[int, CheckResult] = {}
+        first: CheckResult | None = None
+        changes: TextChanges | None = None
+        for number, choice in enumerate(choices):
+            for text in choice.readings:
+                result = yield from self._answer_enforcer.answer_steps(
+                    text, self._context, prompt=self._turn.text
+                )
+                first = result if first is None or first.allowed else first
+                changes = merge_changes(changes, result.changes)
+                if not result.allowed:
+                    refused[number] = result
+                    break
+        return first, refused, changes
+
+    def _ask_again(self, result: CheckResult, trace: CallTrace) -> Steps[Any]:
+        """Ask the model once more, with the reason why its answer was refused."""
+        body = self._format.add_message(self._request.body, result.reask_message)
+        self._request = self._request._replace(body=body)
+        outcome, trace = yield from self.ask_models(trace)
+        if outcome.error is not None:
+            raise attach_trace(outcome.error, trace)
+        if outcome.choices is None:
+            return self.open_stream(outcome.response, trace)
+        return (
+            yield from self.check_choices(outcome.response, outcome.choices, trace, is_first=False)
+        )
 
     def _try_model(
         self, target: Fallback | None, trace: CallTrace
@@ -304,8 +369,9 @@ def guard_client(
     """
     double = copy.copy(client)
     state = vars(double)
-    for name in list(state):
-        if isinstance(getattr(type(client), name, None), cached_property):
+    for name, value in list(state.items()):
+        is_cached = isinstance(getattr(type(client), name, None), cached_property)
+        if is_cached and not isinstance(value, str | None):
             # Cached resources of the original client would bypass the checks.
             del state[name]
 
@@ -315,7 +381,11 @@ def guard_client(
     post = state["post"] = _make_post(_bind_method("post", client, double), formats, settings)
     for name in _COPY_METHODS:
         if hasattr(client, name):
-            state[name] = guard_copies(_bind_method(name, client, double))
+            state[name] = guard_copies(_bind_copy_method(name, client, double))
+    for name, value in state.items():
+        if getattr(value, "_client", None) is client:
+            # So would resources that a client builds at once, as those for Bedrock and Vertex do.
+            state[name] = type(value)(double)
     if probe(double) is not post:
         raise UnguardableError(
             "demur cannot guard this version of the client",
@@ -330,6 +400,19 @@ def _bind_method(name: str, client: Any, double: Any) -> Callable[..., Any]:
         # The client is guarded already; keep that guard.
         return cast("Callable[..., Any]", getattr(client, name))
     return cast("Callable[..., Any]", getattr(type(client), name).__get__(double))
+
+
+def _bind_copy_method(name: str, client: Any, double: Any) -> Callable[..., Any]:
+    """Return a method that copies a client, for its result to be guarded once."""
+
+    def make_copy(*args: Any, **kwargs: Any) -> Any:
+        bare = copy.copy(double)
+        for method in _COPY_METHODS:
+            # One copy method may call another, which would guard the result as well.
+            vars(bare).pop(method, None)
+        return _bind_method(name, client, bare)(*args, **kwargs)
+
+    return make_copy
 
 
 def _make_post(

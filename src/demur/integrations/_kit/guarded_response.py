@@ -1,5 +1,6 @@
 """Responses and streams in the SDK's own types, of which callers see only checked content."""
 
+import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import (
@@ -15,6 +16,7 @@ from collections.abc import (
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
+from demur.enforce.changes import TextChanges
 from demur.enforce.context import adrive, drive
 from demur.enforce.result import CheckResult
 from demur.errors import DemurError
@@ -25,6 +27,7 @@ from demur.integrations._kit.model_api import (
     ModelClientSettings,
     OpenStream,
     OutgoingRequest,
+    change_model,
     read_trace,
 )
 from demur.integrations._kit.stream_filter import EventStreamFilter, StreamEventFormat
@@ -376,6 +379,7 @@ class ApiFormat(ABC):
         stream_proxies: tuple[Any, Any] = (SdkStreamProxy, AsyncSdkStreamProxy),
     ) -> None:
         self._settings = settings
+        self._reads_all = False
         self._stream_type = stream_types[settings.is_async]
         self._stream_proxy = stream_proxies[settings.is_async]
 
@@ -411,9 +415,26 @@ class ApiFormat(ABC):
     def refusal_events(self, result: CheckResult, request: OutgoingRequest) -> Iterable[Any]:
         """Return the events of a refusing stream for a request that was not sent."""
 
+    @abstractmethod
+    def add_message(self, body: Mapping[str, Any], text: str) -> dict[str, Any]:
+        """Return a request with one more message of the user."""
+
+    def change_texts(self, response: Any, changes: TextChanges) -> Any:
+        """Return a response, or an event of a stream, with changed texts."""
+        return change_model(response, changes)
+
+    def read_conversation(self, body: Mapping[str, Any]) -> NewTurn:
+        """Return all that users and tools have said in a request, new or not."""
+        whole = copy.copy(self)
+        whole._reads_all = True  # noqa: SLF001 - a copy of our own
+        return whole.read_turn(body)
+
     def read_new_turn(self, messages: Sequence[Any], reader: MessageReader) -> NewTurn:
         """Return the messages to check, by the settings."""
         refused, recheck = self._settings.refused_texts, self._settings.recheck_history
+        if self._reads_all:
+            mine = (one for one in messages if not reader.is_answer(one))
+            messages, recheck = [one for one in mine if not reader.is_operator(one)], True
         return read_new_turn(messages, reader, refused, recheck_history=recheck)
 
     def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:

@@ -5,16 +5,19 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
+from demur.codes.vocabulary import Surface
+from demur.enforce.changes import OnFinding, TextChanges
 from demur.enforce.context import CallContext
-from demur.enforce.enforcer import Enforcer
+from demur.enforce.enforcer import EnforceMode, Enforcer, Tools
 from demur.enforce.result import CheckResult
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
 from demur.integrations._kit.conversation import NewTurn, RefusedTexts, refused_texts_for
+from demur.integrations._kit.options import AdapterOptions, adapt_enforcer
 
 RefusalMode = Literal["raise", "answer"]
 # The name of another model, or a function from a request to a response.
@@ -25,10 +28,11 @@ _INNER_STREAM = "_raw_stream"
 # The SDKs set these on each response, and read them without a default.
 _ID_ATTRIBUTES = ("_request_id", "_workspace_id")
 _Object = TypeVar("_Object")
+_CARRIED = frozenset({Surface.INPUT, Surface.OUTPUT, Surface.TOOL_RESULT})
 
 
-class GuardOptions(TypedDict, total=False):
-    """The options of a guarded client.
+class GuardOptions(AdapterOptions, total=False):
+    """The options of a guarded client, besides those of all adapters.
 
     `context` names the user and the run. A refusal raises `Refused`; with
     `on_refusal="answer"`, the client returns a refusal in the provider's own format. If a
@@ -37,6 +41,8 @@ class GuardOptions(TypedDict, total=False):
     minute (by `sleep`) for a model that asks for a later retry. With `recheck_history`, demur
     checks the whole conversation in each request, not only the new messages. With
     `allow_raw_bytes`, callers may read unchecked bytes of raw streams; otherwise only events.
+    `on_finding` changes requests and answers; a stream is held to its end then, and neither a
+    stream nor a raw HTTP response is asked for again.
     """
 
     context: CallContext | None
@@ -69,6 +75,9 @@ def build_settings(
     *,
     is_async: bool,
     context: CallContext | None = None,
+    on_finding: OnFinding | None = None,
+    mode: EnforceMode | None = None,
+    tools: Tools | None = None,
     **options: Any,
 ) -> ModelClientSettings:
     """Return validated settings; a gate gets an enforcer with default options.
@@ -76,7 +85,10 @@ def build_settings(
     Raises:
         InputError: A setting is invalid.
     """
-    checked, texts = Enforcer.coerce(enforcer), refused_texts_for(enforcer)
+    checked = adapt_enforcer(
+        enforcer, carried=_CARRIED, on_finding=on_finding, mode=mode, tools=tools
+    )
+    texts = refused_texts_for(enforcer)
     call_context = CallContext() if context is None else context
     if not call_context.framework:
         call_context = call_context._replace(framework=framework)
@@ -91,6 +103,13 @@ def build_settings(
     return settings._replace(fallbacks=tuple(settings.fallbacks), sleep=sleep)
 
 
+def _describe_result(result: CheckResult | None) -> str:
+    """Return the code of a result that refuses, or else its outcome."""
+    if result is None:
+        return "unchecked"
+    return str(result.outcome if result.refusal is None else result.refusal.code)
+
+
 class ModelAttempt(NamedTuple):
     """One model that was asked, with a check result for each choice.
 
@@ -100,6 +119,10 @@ class ModelAttempt(NamedTuple):
     model: str
     results: tuple[CheckResult, ...] = ()
     failed: bool = False
+
+    def __repr__(self) -> str:
+        described = "failed" if self.failed else _describe_result(self.result)
+        return f"<ModelAttempt {self.model}: {described}>"
 
     @property
     def result(self) -> CheckResult | None:
@@ -119,6 +142,11 @@ class CallTrace(NamedTuple):
     prompt: CheckResult | None = None
     attempts: tuple[ModelAttempt, ...] = ()
     answer: CheckResult | None = None
+
+    def __repr__(self) -> str:
+        # Check results contain whole records.
+        prompt, answer = _describe_result(self.prompt), _describe_result(self.answer)
+        return f"<CallTrace prompt={prompt} attempts={list(self.attempts)} answer={answer}>"
 
     @property
     def result(self) -> CheckResult | None:
@@ -175,6 +203,30 @@ def copy_request_ids(response: _Object, source: Any) -> _Object:
         for name in _ID_ATTRIBUTES:
             object.__setattr__(response, name, getattr(source, name, None))
     return response
+
+
+# Token log probabilities would spell the old text.
+_SPELLING_FIELD = "logprobs"
+
+
+def change_model(model: Any, changes: TextChanges) -> Any:
+    """Return a model of an SDK with changed texts; the same one if nothing changes."""
+    fields = model.model_dump(exclude_unset=True)
+    changed = changes.apply(fields)
+    if changed is fields:
+        return model
+    return copy_request_ids(type(model).model_validate(_drop_spelling(changed)), model)
+
+
+def _drop_spelling(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_drop_spelling, value))
+    if not isinstance(value, Mapping):
+        return value
+    kept = {key: _drop_spelling(item) for key, item in value.items()}
+    if _SPELLING_FIELD in kept:
+        kept[_SPELLING_FIELD] = [] if isinstance(kept[_SPELLING_FIELD], list) else None
+    return kept
 
 
 def materialize(value: Any) -> Any:

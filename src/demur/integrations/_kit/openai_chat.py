@@ -203,6 +203,11 @@ class ChatFormat(ApiFormat):
         reader = MessageReader(_is_answer, _is_operator, partial(_read_message, calls))
         return self.read_new_turn(messages, reader)
 
+    def add_message(self, body: Mapping[str, Any], text: str) -> dict[str, Any]:
+        """Return a request with one more message of the user."""
+        messages = list_entries(body.get("messages"))
+        return {**body, "messages": [*messages, {"role": "user", "content": text}]}
+
     def answer_type(self, request: OutgoingRequest) -> AnswerType:
         """Return the type of completions."""
         head = {"id": _REFUSAL_ID, "created": 0, "model": request.model}

@@ -315,6 +315,12 @@ class ResponsesFormat(ApiFormat):
         texts = tuple(filter(None, (join_texts(list(variables.values())), *turn.texts)))
         return turn._replace(text="\n".join(texts), texts=texts)
 
+    def add_message(self, body: Mapping[str, Any], text: str) -> dict[str, Any]:
+        """Return a request with one more message of the user."""
+        value = body.get("input")
+        items = [{"role": "user", "content": value}] if isinstance(value, str) else value
+        return {**body, "input": [*list_entries(items), {"role": "user", "content": text}]}
+
     def answer_type(self, request: OutgoingRequest) -> AnswerType:
         """Return the type of responses."""
         return AnswerType(self._builder.response_type, "output", _default_fields(request))

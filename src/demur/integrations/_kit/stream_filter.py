@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from demur.enforce.changes import TextChanges
 from demur.enforce.context import Steps
 from demur.enforce.result import CheckResult, Refused
 from demur.integrations._kit.model_api import (
@@ -16,6 +17,7 @@ from demur.integrations._kit.model_api import (
     OpenStream,
     add_refusal_note,
     attach_trace,
+    change_model,
 )
 from demur.providers.normalization import StreamReader
 
@@ -157,6 +159,27 @@ class AnswerBuffer:
                 texts[-1] if texts else 0, _HeldEvent(portion, self._text_length)
             )
 
+    def change_texts(self, changes: TextChanges) -> None:
+        """Change the text of a held answer: each part comes as one event then."""
+        held, self._held_events = self._held_events, deque()
+        sent: set[Hashable] = set()
+        for one in held:
+            events = [self._change_event(one, changes)]
+            if one.text and one.part not in sent:
+                sent.add(one.part)
+                text = changes.apply(self._texts[one.part])
+                events.append(self._format.make_text_event(one.part, text))
+            for event in events:
+                if event is not None:
+                    portion = EventPortion(event, part=one.part, has_calls=one.has_calls)
+                    self._held_events.append(_HeldEvent(portion, 0))
+        assert self.stream is not None
+        self._text_length = len(changes.apply(self.stream.text))
+
+    def _change_event(self, held: _HeldEvent, changes: TextChanges) -> Any | None:
+        event = self._format.strip_text(held.event) if held.text else held.event
+        return None if event is None else change_model(event, changes)
+
     def drop_held(self) -> None:
         """Drop all events that are held back."""
         self._held_events.clear()
@@ -195,7 +218,10 @@ class EventStreamFilter:
         self._format = event_format
         self._raise_on_refusal = settings.on_refusal == "raise"
         enforcer, context, prompt = settings.enforcer, settings.context, open_stream.turn.text
-        self._open_answer_stream = partial(enforcer.stream_answer, context, prompt=prompt)
+        # Events hold pieces of the model's own text, so changed pieces do not fit into them.
+        self._open_answer_stream = partial(
+            enforcer.stream_answer, context, prompt=prompt, hold_changes=True
+        )
         self._read_refusal = partial(enforcer.refusal_steps, context=context, prompt=prompt)
         self._reader = StreamReader()
         self._buffers: dict[Hashable, AnswerBuffer] = {}
@@ -310,6 +336,8 @@ class EventStreamFilter:
             return out
         if self.trace.answer is None:
             self.trace = self.trace._replace(answer=result)
+        if result.changes is not None:
+            buffer.change_texts(result.changes)
         buffer.allow_all(stream.remaining_text)
         return self._note_sent(buffer.release_events())
 

@@ -34,11 +34,14 @@ def serve_daemon(path: Path, judge: FreshHookJudge, *, idle_s: float) -> None:
     Only one process may do so: see `hold_daemon_lock`.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        path.unlink(missing_ok=True)
-        listener.bind(str(path))
-        path.chmod(0o600)
+        # It gets its name when it already listens, so that a hook that sees it can connect.
+        bound = path.with_suffix(".new")
+        bound.unlink(missing_ok=True)
+        listener.bind(str(bound))
+        bound.chmod(0o600)
         listener.settimeout(_POLL_S)
         listener.listen(64)
+        bound.replace(path)
         _HookDaemon(judge, listener, path, idle_s).run()
 
 

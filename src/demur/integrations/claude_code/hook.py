@@ -11,12 +11,15 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from demur.codes.refusal_line import parse_refusal
 from demur.codes.vocabulary import Surface
 from demur.emit.hosts import to_claude_code
 from demur.enforce.context import CallContext, Steps
 from demur.enforce.enforcer import Enforcer
+from demur.enforce.history import CallHistories
 from demur.enforce.result import CheckResult
 from demur.errors import InputError
+from demur.guards.tool_loop import RecordedCall
 from demur.integrations.claude_code.fallback import PinnedRules, unguarded_output, withhold_texts
 from demur.model.grant import Grant
 
@@ -109,6 +112,8 @@ def read_hook(raw: bytes | str) -> Hook:
     return Hook(event, members)
 
 
+# The surfaces whose texts a hook can change; a prompt or an answer it can only refuse.
+CARRIED = frozenset({Surface.TOOL_CALL, Surface.TOOL_RESULT})
 # Claude Code honours a block only at these events; at others it only reports it.
 _BLOCKING_EVENTS = ("PreToolUse", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStop")
 
@@ -171,9 +176,18 @@ def _refusal_output(
 
 def _allowed_output(hook: Hook, result: CheckResult) -> dict[str, Any]:
     output: dict[str, Any] = {}
+    special: dict[str, Any] = {}
     if result.constraints and hook.event == "PreToolUse":
-        limits = f"Allowed within these limits: {', '.join(result.constraints)}."
-        output["hookSpecificOutput"] = {"hookEventName": hook.event, "additionalContext": limits}
+        special["additionalContext"] = (
+            f"Allowed within these limits: {', '.join(result.constraints)}."
+        )
+    if result.changes is not None:
+        is_call = hook.event == "PreToolUse"
+        name = "updatedInput" if is_call else "updatedToolOutput"
+        old = hook.get("tool_input" if is_call else "tool_response")
+        special[name] = result.apply_changes(old)
+    if special:
+        output["hookSpecificOutput"] = {"hookEventName": hook.event, **special}
     if result.resources:
         output["systemMessage"] = "\n".join(result.resources)
     return output
@@ -204,7 +218,7 @@ def event_checks(
     """
 
     def check_result(call: Hook, output: Any, call_id: str | None) -> Steps[CheckResult]:
-        return enforcer.tool_result_steps(
+        return _choose_result_enforcer(call, enforcer).tool_result_steps(
             call.tool_name(own_servers),
             output,
             context._replace(call_id=call_id),
@@ -238,6 +252,13 @@ def event_checks(
                 yield enforcer.answer_steps(message, context)
 
 
+def _choose_result_enforcer(call: Hook, enforcer: Enforcer) -> Enforcer:
+    """Return the enforcer of a result; it changes only what Claude Code lets a hook change."""
+    # INVARIANT: an output that stays as it is is refused where it would have to be changed.
+    is_kept = call.event != "PostToolUse" or "tool_response" not in call.members
+    return enforcer.refuse_changes() if is_kept else enforcer
+
+
 def strictest_result(checks: Iterable[Steps[CheckResult]]) -> Steps[CheckResult | None]:
     """Run checks until one refuses for good, and return the strictest result; None for none."""
     strictest = None
@@ -253,6 +274,34 @@ def strictest_result(checks: Iterable[Steps[CheckResult]]) -> Steps[CheckResult 
 
 def _is_final(result: CheckResult) -> bool:
     return not result.allowed and not result.needs_approval
+
+
+def carry_stop(hook: Hook, output: dict[str, Any], stops: CallHistories) -> dict[str, Any]:
+    """Return the output of an event; the end of a batch stops if a call of it was to stop.
+
+    Claude Code 2.1.197 denies such a call and goes on. Every version stops at the end of a batch.
+    `stops` keeps the calls from one event to the other.
+    """
+    # INVARIANT: only a call that demur itself refused for good stops its batch.
+    run, call_id = f"stops/{hook.run}", hook.get_text("tool_use_id")
+    if hook.event == "PreToolUse" and call_id and "continue" in output:
+        stopped = RecordedCall(name=call_id, result=output["stopReason"])
+        stops.update(run, lambda history: history.add(stopped))
+    elif hook.event == "PostToolBatch" and (ids := set(_refused_calls(hook))):
+        known = stops.update(run, lambda history: history).calls
+        for call in known:
+            if call.name in ids:
+                return {**output, "continue": False, "stopReason": call.result}
+    return output
+
+
+def _refused_calls(hook: Hook) -> Iterator[str | None]:
+    """Yield the ids of the calls of a batch whose output is a refusal."""
+    calls = hook.get("tool_calls")
+    for call in map(hook.for_call, calls if isinstance(calls, list) else ()):
+        line, _, _ = (call.get_text("tool_response") or "").partition("\n")
+        if parse_refusal(line) is not None:
+            yield call.get_text("tool_use_id")
 
 
 CLAUDE_CODE = "claude-code"
@@ -278,13 +327,24 @@ def judge_steps(
     own_servers: Collection[str] = (),
     framework: str = CLAUDE_CODE,
     grants_for: GrantsForCall = no_grants,
+    stops: CallHistories | None = None,
 ) -> Steps[dict[str, Any]]:
     """Judge an event, and return its output; empty for events that are not guarded.
 
     `pins` are rules that outlive a compaction. Tools of `own_servers` have their bare names.
-    `grants_for` returns the grants of a call, which also cover its result.
+    `grants_for` returns the grants of a call, which also cover its result. `stops` keeps the calls
+    that stop their batch.
     """
     context = CallContext(framework=framework, run=hook.run, call_id=hook.get_text("tool_use_id"))
     checks = event_checks(hook, enforcer, own_servers, context, grants_for)
     result = yield from strictest_result(checks)
-    return unguarded_output(*hook, pins) if result is None else hook_output(hook, result, style)
+    if result is None:
+        return unguarded_output(*hook, pins)
+    output = hook_output(hook, result, style)
+    special = output.get("hookSpecificOutput", {})
+    if special.get("permissionDecision") == "ask":
+        # A call that a person lets run is changed as well.
+        changes, _ = enforcer.change_arguments(arguments := hook.get("tool_input"))
+        if changes is not None:
+            special["updatedInput"] = changes.apply(arguments)
+    return output if stops is None else carry_stop(hook, output, stops)

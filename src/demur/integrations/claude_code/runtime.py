@@ -33,6 +33,7 @@ from demur.integrations.claude_code.fallback import (
     unguarded_output,
 )
 from demur.integrations.claude_code.hook import (
+    CARRIED,
     CLAUDE_CODE,
     GUARDED_SURFACES,
     Hook,
@@ -142,7 +143,7 @@ class HookRuntime:
         # Without a daemon each event has a process of its own, so counts have to outlive it.
         counts_here = self._guards.limits and self._guards.limiter is None
         self._limiter = FileLimiter(config.state / "rates.json") if counts_here else None
-        self._enforcers: dict[str, Enforcer] = {}
+        self._enforcers: dict[tuple[str, bool], Enforcer] = {}
         self._lock = Lock()
         # Last, so that nothing is left open if a setting is invalid.
         self._gate = open_gate(settings)
@@ -159,13 +160,14 @@ class HookRuntime:
         """Return the output of a hook; its agent may work in the folder `project`.
 
         Without one, that is the folder in which the agent works now, unless that is a whole home
-        or disk: an agent goes there by itself.
+        or disk: an agent goes there by itself. Relative paths start there in any case.
         """
-        folder = Path(hook.get_text("cwd") or "")
-        is_project = folder.parent != folder and folder != Path.home()
-        enforcer = self._enforcer_for(project or (str(folder) if is_project else ""))
+        now = hook.get_text("cwd") or ""
+        folder = project or (now if Path(now).is_absolute() else "")
+        enforcer = self._enforcer_for(folder, is_workspace=bool(project) or _is_project(folder))
         style = self._config.style
-        return drive(judge_steps(hook, enforcer, style, pins=self._pins))
+        stops = self._histories
+        return drive(judge_steps(hook, enforcer, style, pins=self._pins, stops=stops))
 
     def warm_up(self) -> None:
         """Have the guards load their rules before the first event; nothing is recorded."""
@@ -189,32 +191,40 @@ class HookRuntime:
     ) -> None:
         self.close()
 
-    def _enforcer_for(self, project: str) -> Enforcer:
+    def _enforcer_for(self, folder: str, *, is_workspace: bool) -> Enforcer:
+        key = (folder, is_workspace)
         with self._lock:
-            if project not in self._enforcers:
+            if key not in self._enforcers:
                 if len(self._enforcers) >= _MAX_PROJECTS:
                     self._enforcers.clear()
-                self._enforcers[project] = self._new_enforcer(project)
-            return self._enforcers[project]
+                self._enforcers[key] = self._new_enforcer(folder, is_workspace=is_workspace)
+            return self._enforcers[key]
 
-    def _new_enforcer(self, project: str) -> Enforcer:
+    def _new_enforcer(self, folder: str, *, is_workspace: bool) -> Enforcer:
         def add_workspace(config: Any) -> Any:
-            return replace(config, workspace=(*config.workspace, project))
+            return replace(config, workspace=(*config.workspace, folder))
 
-        own_files = protected_paths(self._files, [self._config.state], project)
+        own_files = protected_paths(self._files, [self._config.state], folder)
         own_guard = GuardStep(OwnFilesGuard(), own_files, name="own_files")
         return build_enforcer(
             self._gate,
             self._guards,
             surfaces=self._surfaces,
-            changes={Surface.CODE_EXECUTION: add_workspace} if project else None,
+            changes={Surface.CODE_EXECUTION: add_workspace} if is_workspace else None,
             steps=[own_guard] if Surface.TOOL_CALL in self._surfaces else (),
-            resolve_path=partial(resolve_links, folder=project),
+            resolve_path=partial(resolve_links, folder=folder),
             subject=_SUBJECT,
             tenant=self._config.tenant,
             histories=self._histories,
             limiter=self._limiter,
+            carried=CARRIED,
         )
+
+
+def _is_project(folder: str) -> bool:
+    """Return whether a folder is neither a whole disk nor a whole home."""
+    real = os.path.realpath(folder) if folder else os.sep
+    return real not in {os.path.realpath(os.sep), os.path.realpath(Path.home())}
 
 
 _IGNORE_HOOK: Callable[[object], object] = id

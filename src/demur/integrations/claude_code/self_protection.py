@@ -36,7 +36,8 @@ class ProtectedPaths(NamedTuple):
     """Files that must not change without approval: `files` by full path, and all in `folders`.
 
     Settings of Claude Code and of demur are protected in every folder. `project` is the base of
-    relative paths, `places` are the values of variables and `~`.
+    relative paths; without one, only their names count. `places` are the values of variables and
+    `~`.
 
     Paths are compared as text, ignoring case as many disks do; a link is followed where a path
     is given in full.
@@ -53,7 +54,8 @@ class ProtectedPaths(NamedTuple):
         return (
             self._has_protected_name(path)
             or self._is_listed(whole.lower())
-            or self._is_listed(_real_path(whole))
+            # A daemon works in a folder of its own, so the system would start elsewhere.
+            or (Path(whole).is_absolute() and self._is_listed(_real_path(whole)))
         )
 
     def is_mentioned(self, word: str) -> bool:
@@ -65,18 +67,26 @@ class ProtectedPaths(NamedTuple):
         if last in _SETTINGS_NAMES and not _names_folder(word):
             return True
         whole = self._full_path(word).lower()
-        return self._is_listed(whole) or (
-            _is_pattern(whole)
-            and any(fnmatchcase(one, _loosen_braces(whole)) for one in (*self.files, *self.folders))
-        )
+        return self._is_listed(whole) or (_is_pattern(whole) and self._is_matched(whole))
 
     def has_some_inside(self, word: str) -> bool:
         """Return whether a word is a folder with protected files; not a home or a project."""
         whole = self._full_path(word).lower()
-        known = [self.project.lower(), *(place.lower() for _, place in self.places)]
-        if any(place == whole or _is_inside(place, whole) for place in known if place):
-            return False
-        return any(_is_inside(one, whole) for one in (*self.files, *self.folders))
+        some = any(_is_inside(one, whole) for one in (*self.files, *self.folders))
+        return some and not self._holds_place(whole)
+
+    def _is_matched(self, pattern: str) -> bool:
+        """Return whether a pattern names a protected file, or a folder with some inside."""
+        for path in (*self.files, *self.folders):
+            named = _matched_path(pattern, path)
+            if named == path or (named and not self._holds_place(named)):
+                return True
+        return False
+
+    def _holds_place(self, whole: str) -> bool:
+        """Return whether a folder is the home or the project, or above one of them."""
+        known = (self.project.lower(), dict(self.places).get("HOME", "").lower())
+        return any(place == whole or _is_inside(place, whole) for place in known if place)
 
     def _is_listed(self, whole: str) -> bool:
         return whole in self.files or any(
@@ -154,14 +164,29 @@ def _loosen_braces(pattern: str) -> str:
     return _BRACES.sub("*", pattern)
 
 
-def _matches_name(part: str, name: str) -> bool:
+def _matched_path(pattern: str, path: str) -> str:
+    """Return the path, or the folder above it, that a pattern matches; or an empty text."""
+    if "**" in pattern or any("/" in braces for braces in _BRACES.findall(pattern)):
+        starts_alike = pattern.partition("/")[0] == path.partition("/")[0]
+        return path if starts_alike and fnmatchcase(path, _loosen_braces(pattern)) else ""
+    parts, names = pattern.split("/"), path.split("/")
+    alike = parts[0] == names[0] and all(map(_matches_part, parts[1:], names[1:]))
+    return "/".join(names[: len(parts)]) if alike else ""
+
+
+def _matches_part(part: str, name: str) -> bool:
     """Return whether a part of a path is a name, or a pattern of it as a shell reads one."""
     if not _is_pattern(part):
         return part == name
     is_seen = not name.startswith(".") or part.startswith((".", "[", "{"))
+    return is_seen and fnmatchcase(name, _loosen_braces(part))
+
+
+def _matches_name(part: str, name: str) -> bool:
+    """Return whether a part of a path names a protected file."""
     # A pattern such as `*` matches every name, so it does not name a protected file.
-    is_meant = name not in _PROTECTED_NAMES or part.startswith(".")
-    return is_seen and is_meant and fnmatchcase(name, _loosen_braces(part))
+    is_meant = name not in _PROTECTED_NAMES or not _is_pattern(part) or part.startswith(".")
+    return is_meant and _matches_part(part, name)
 
 
 _PUNCTUATION = "();<>|&\n"

@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import interrupt
 
 from demur.enforce.context import Steps
+from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Approval, CheckResult, grant_steps
 from demur.errors import InputError
+from demur.integrations._kit import is_changed_fully
 from demur.integrations._kit.approval import ApprovalGrants, is_approval, parse_resume_grants
 from demur.integrations.langchain.context import HookContext, Seal
 from demur.integrations.langchain.messages import (
@@ -22,6 +25,7 @@ from demur.integrations.langchain.messages import (
     answer_not_run,
     build_call_refusal,
     build_refusal_answer,
+    change_output,
     list_open_calls,
     result_text,
 )
@@ -156,12 +160,27 @@ def check_result(
 ) -> Steps[Any]:
     """Check the result of a tool call, and return it or its refusal."""
     context = hook.context._replace(call_id=call["id"])
-    checked = yield from hook.enforcer.tool_result_steps(
-        call["name"], result_text(result), context, arguments=call["args"], grants=grants
-    )
+    changed = result
+    for enforcer in (hook.enforcer, hook.enforcer.refuse_changes()):
+        checked = yield from enforcer.tool_result_steps(
+            call["name"], result_text(result), context, arguments=call["args"], grants=grants
+        )
+        if checked.changes is not None:
+            changed = change_output(result, checked)
+        if is_changed_fully(checked, result_text(changed)):
+            break
     if checked.allowed:
-        return result
+        return changed
     return build_call_refusal(checked, call, result if isinstance(result, ToolMessage) else None)
+
+
+def change_call(request: ToolCallRequest, enforcer: Enforcer) -> ToolCallRequest:
+    """Return a request to run a tool with the arguments that its check allowed."""
+    call = request.tool_call
+    changes, _ = enforcer.change_arguments(call["args"], call["name"])
+    if changes is None:
+        return request
+    return request.override(tool_call={**call, "args": changes.apply(call["args"])})
 
 
 def _check_with_grants(

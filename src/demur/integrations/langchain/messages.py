@@ -8,8 +8,9 @@ messages are recognised by content.
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.messages import (
     AIMessage,
@@ -26,6 +27,7 @@ from demur.codes.vocabulary import RefusalClass
 from demur.emit.envelope import from_envelope
 from demur.enforce.context import Steps
 from demur.enforce.result import CheckResult
+from demur.integrations._kit import is_changed_fully
 from demur.integrations._kit.conversation import find_new_start
 from demur.integrations.langchain.context import HookContext, Seal
 
@@ -74,6 +76,12 @@ def build_call_refusal(
 def answer_not_run(call: ToolCall, because: CheckResult) -> ToolMessage:
     """Return the reply to a call that did not run because the run ended."""
     return _tool_message(call, f"not run, because the run ended: {because.line}", None)
+
+
+def answer_ended_agent(call: ToolCall, end: AIMessage) -> ToolMessage:
+    """Return the reply to a call in which an agent ran, whose run a hard refusal ended."""
+    artifact = {"refusal": end.response_metadata["refusal"], "words": end.content}
+    return _tool_message(call, end.additional_kwargs["refusal"], artifact)
 
 
 def answer_abandoned_call(call: ToolCall) -> ToolMessage:
@@ -157,19 +165,22 @@ def _tool_message(
     )
 
 
+M = TypeVar("M", bound=BaseMessage)
 _as_json = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 class CheckedMessages(NamedTuple):
     """User messages after a check.
 
-    The digests identify checked messages. After a refusal, `withheld` are the placeholders for
-    the refused messages, and `answer` is the reply to them.
+    The digests identify checked messages. `replaced` are those of the thread that a model must
+    not read: with changed texts, or after a refusal placeholders, with `answer` as the reply.
+    `result` is that of the check.
     """
 
     digests: list[str]
-    withheld: list[HumanMessage]
+    replaced: list[BaseMessage]
     answer: AIMessage | None = None
+    result: CheckResult | None = None
 
 
 def check_new_messages(
@@ -197,15 +208,42 @@ def check_new_messages(
     every = [*messages, *added.values()]
     text = "\n".join(content_text(every[at].content) for at in new)
     result = yield from hook.enforcer.prompt_steps(text, hook.context)
+    changed = {at: change_message(every[at], result) for at in new}
+    left = "\n".join(content_text(one.content) for one in changed.values())
+    if not is_changed_fully(result, left):
+        result = yield from hook.enforcer.refuse_changes().prompt_steps(text, hook.context)
     if result.allowed:
-        return CheckedMessages(list(read.values()), [])
+        read |= {at: digest_message(one, seal) for at, one in changed.items()}
+        placed_changes = [one for at, one in changed.items() if at < len(messages)]
+        replaced = [] if result.changes is None else placed_changes
+        return CheckedMessages(list(read.values()), replaced, result=result)
     withheld: dict[int, HumanMessage] = {}
     if not known.issuperset(digests.values()):
         placed = (at for at in new if at < len(messages))
         withheld = {at: _withhold_message(messages[at], result) for at in placed}
     remaining = [withheld.get(at, one) for at, one in enumerate(messages)]
-    left = list(_digest_messages(remaining, seal).values())
-    return CheckedMessages(left, list(withheld.values()), build_refusal_answer(result))
+    kept = list(_digest_messages(remaining, seal).values())
+    return CheckedMessages(kept, [*withheld.values()], build_refusal_answer(result), result)
+
+
+def change_message(message: M, result: CheckResult) -> M:
+    """Return a message with changed texts; the same one if nothing changes."""
+    content = result.apply_changes(message.content)
+    unchanged = content is message.content
+    return message if unchanged else message.model_copy(update={"content": content})
+
+
+def change_output(output: Any, result: CheckResult) -> Any:
+    """Return what a tool returned with changed texts: a message, a command or several of them."""
+    if isinstance(output, BaseMessage):
+        return change_message(output, result)
+    if isinstance(output, Command):
+        return replace(output, update=change_output(output.update, result))
+    if isinstance(output, dict):
+        return {name: change_output(item, result) for name, item in output.items()}
+    if isinstance(output, list | tuple):
+        return type(output)(change_output(item, result) for item in output)
+    return result.apply_changes(output)
 
 
 def read_added_messages(

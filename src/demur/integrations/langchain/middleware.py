@@ -6,7 +6,7 @@ tool calls of one message before the first of them runs.
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware, hook_config
 from langchain.agents.middleware.types import (
@@ -22,15 +22,27 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
+from demur.codes.vocabulary import Surface
+from demur.enforce.changes import OnFinding
 from demur.enforce.context import Call, Steps, adrive, drive
-from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import Approval, GrantFor, append_resources, check_approval
+from demur.enforce.enforcer import EnforceMode, Enforcer, Tools
+from demur.enforce.result import Approval, CheckResult, GrantFor, append_resources, check_approval
 from demur.gate.gate import Gate
-from demur.integrations._kit import ContextSource, check_context, resolve_context
+from demur.integrations._kit import (
+    AdapterOptions,
+    Approver,
+    ContextSource,
+    adapt_enforcer,
+    check_context,
+    choose_grant_for,
+    is_changed_fully,
+    resolve_context,
+)
 from demur.integrations._kit.approval import ApprovalGrants
 from demur.integrations.langchain.calls import (
     admit_call,
     answer_abandoned_calls,
+    change_call,
     check_result,
     keep_paused_grants,
     plan_calls,
@@ -43,7 +55,9 @@ from demur.integrations.langchain.context import (
     make_seal,
 )
 from demur.integrations.langchain.messages import (
+    answer_ended_agent,
     build_refusal_answer,
+    change_message,
     check_new_messages,
     content_text,
     find_closing_answer,
@@ -54,24 +68,40 @@ from demur.integrations.langchain.messages import (
     read_added_messages,
 )
 from demur.integrations.langchain.streaming import ModelWatch, RunListeners, suppress_callbacks
+from demur.integrations.langchain.subagents import (
+    collect_closing_answers,
+    note_closing_answer,
+    require_guarded_subagents,
+)
 
 _Response: TypeAlias = ModelResponse[Any]
 _Extended: TypeAlias = _Response | ExtendedModelResponse[Any]
-# The refusal that replaces an answer, if any, and an update of the state.
-_MessageCheck = tuple[AIMessage | None, dict[str, Any]]
+_CARRIED = frozenset({Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL, Surface.TOOL_RESULT})
+
+
+class _MessageCheck(NamedTuple):
+    """The refusal that replaces an answer, if any, an update of the state, and the result."""
+
+    answer: AIMessage | None = None
+    update: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
+    result: CheckResult | None = None
+
+
 # Key of a pending update in the step's own state; it is no channel of the graph.
 _PENDING_UPDATE = "demur_ahead"
 
 
-def check_model_response(response: _Response, watch: ModelWatch) -> Steps[_Response]:
-    """Check the answer, and return it or its replacement.
+def check_model_response(
+    response: _Response, watch: ModelWatch
+) -> Steps[tuple[_Response, str | None]]:
+    """Check the answer; return it or its replacement, and the reason to ask once more, if any.
 
     If the model refuses in its own words, the message keeps them and gets the refusal as
     metadata. A message with tool calls is not searched for refusals.
     """
     message = next((one for one in response.result if isinstance(one, AIMessage)), None)
     if message is None:
-        return response
+        return response, None
     enforcer, context, prompt = watch.enforcer, watch.context, watch.prompt
     answer, text, structured = message, content_text(message.content), _structured_answers(response)
     result = yield from enforcer.refusal_steps(message, context, prompt=prompt)
@@ -84,21 +114,32 @@ def check_model_response(response: _Response, watch: ModelWatch) -> Steps[_Respo
         parts = [read or text, *structured] if read or text else structured
         # Structured answers are checked as JSON.
         joined = json.dumps(parts, ensure_ascii=False, default=str) if structured else read
-        result = yield from enforcer.answer_steps(joined, context, prompt=prompt)
-        answer = _add_resources(answer, text, result.resources) if result.allowed else answer
+        # Structured answers were parsed already, so they cannot be changed.
+        checks = enforcer.refuse_changes() if structured else enforcer
+        result = yield from checks.answer_steps(joined, context, prompt=prompt)
+        changed = change_message(answer, result)
+        if not is_changed_fully(result, content_text(changed.content)):
+            result = yield from enforcer.refuse_changes().answer_steps(
+                joined, context, prompt=prompt
+            )
+        if result.allowed:
+            text = content_text(changed.content)
+            answer = _add_resources(changed, text, result.resources)
     if not result.allowed:
         # A streamed message cannot be replaced, so the refusal becomes a message of its own.
         is_shown = watch.has_streamed and result is not streamed
-        return ModelResponse(result=[build_refusal_answer(result, None if is_shown else answer)])
+        refused = build_refusal_answer(result, None if is_shown else answer)
+        again = None if watch.has_streamed else result.reask_message
+        return ModelResponse(result=[refused]), again or None
     if text and not answer.tool_calls:
         result = yield from enforcer.refusal_steps(None, context, text=text, prompt=prompt)
         answer = answer if result.allowed else mark_declined(answer, result)
     answers = sum(isinstance(one, AIMessage) for one in response.result)
     if answer is message and answers == 1:
-        return response
+        return response, None
     # Other messages of the model are unchecked.
     others = [one for one in response.result if not isinstance(one, AIMessage)]
-    return ModelResponse([answer, *others], response.structured_response)
+    return ModelResponse([answer, *others], response.structured_response), None
 
 
 def _structured_answers(response: ModelResponse[Any]) -> list[Any]:
@@ -134,11 +175,13 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
 
     `approval` says how a call asks for approval: by a `"message"` to the model, or by an
     `"interrupt"`, which needs a checkpointer. Resume the run with a grant, or with a plain
-    approval; `grant_for` then returns the grants, given the check result and the resume value.
+    approval; `grant_for` then returns the grants, given the check result and the resume value. The
+    yes of an `approver` is one as well: a name, or a function of the same two.
     `context` is the call context, or a function of a hook's runtime; demur fills in the rest.
     `key` is a secret of at least 16 bytes; processes that share threads and the key accept each
     other's notes and repeat no check. Put it last in the list, so that it sees the final
-    requests and calls.
+    requests and calls. `on_finding`, `mode` and `tools` are those of all adapters: an answer that
+    may be changed is streamed at its end, and only one that is not streamed is asked for again.
     """
 
     state_schema = _LangChainState
@@ -149,16 +192,24 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         *,
         approval: Approval = "message",
         grant_for: GrantFor | None = None,
+        approver: Approver | None = None,
         context: ContextSource | None = None,
         key: bytes | None = None,
+        on_finding: OnFinding | None = None,
+        mode: EnforceMode | None = None,
+        tools: Tools | None = None,
     ) -> None:
         super().__init__()
-        self.enforcer = Enforcer.coerce(enforcer)
+        options = AdapterOptions(on_finding=on_finding, mode=mode, tools=tools)
+        self.enforcer = adapt_enforcer(
+            enforcer, carried=_CARRIED, approver=approver, approval=approval, **options
+        )
         self.tools = ()
         self._approval = check_approval(approval)
-        self._approvals = ApprovalGrants(grant_for)
+        self._approvals = ApprovalGrants(choose_grant_for(self.enforcer, grant_for, approver))
         self._context = check_context(context)
         self._seal_key = derive_key(key)
+        self._unguarded_subagents: frozenset[str] = frozenset()
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
@@ -219,14 +270,14 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
             info = getattr(runtime, "execution_info", None)
             update["demur_run"] = getattr(info, "checkpoint_id", None)
         answered = answer_abandoned_calls(state["messages"], state.get("demur_calls") or {})
-        answer, notes = yield from self._check_messages({**state, **update}, runtime)
+        answer, notes, _ = yield from self._check_messages({**state, **update}, runtime)
         update |= notes
         if answered is not None:
-            withheld = {one.id: one for one in notes.get("messages", ())}
-            every = [withheld.get(one.id, one) for one in answered]
+            replaced = {one.id: one for one in notes.get("messages", ())}
+            every = [replaced.get(one.id, one) for one in answered]
             update["messages"] = [RemoveMessage(REMOVE_ALL_MESSAGES), *every]
         if answer is not None:
-            update |= {"messages": [*update["messages"], answer], "jump_to": "end"}
+            update |= {"messages": [*update.get("messages", ()), answer], "jump_to": "end"}
         return update or None
 
     def _call_model(
@@ -237,9 +288,29 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         *,
         is_async: bool,
     ) -> Steps[_Extended]:
-        refusal, notes = yield from self._check_before_model(request)
+        require_guarded_subagents(request.tools, self._unguarded_subagents)
+        refusal, notes, checked = yield from self._check_before_model(request)
         if refusal is not None:
             return _with_notes(ModelResponse([refusal]), notes)
+        if checked is not None and checked.changes is not None:
+            # Messages that another middleware added are in no state.
+            changed = [change_message(one, checked) for one in request.messages]
+            request = request.override(messages=changed)
+        response, again = yield from self._ask_model(request, handler, listeners, is_async)
+        if again is not None:
+            reason = HumanMessage(again)
+            request = request.override(messages=[*request.messages, reason])
+            response, _ = yield from self._ask_model(request, handler, listeners, is_async)
+        return _with_notes(response, notes)
+
+    def _ask_model(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Any],
+        listeners: RunListeners,
+        is_async: bool,  # noqa: FBT001 - as in `_call_model`
+    ) -> Steps[tuple[_Response, str | None]]:
+        """Return the checked answer, and the reason to ask once more, if the model may answer."""
         prompts = (one for one in reversed(request.messages) if isinstance(one, HumanMessage))
         last = next(prompts, None)
         prompt = None if last is None else content_text(last.content)
@@ -260,20 +331,20 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
             if result.allowed:
                 raise
             answer = build_refusal_answer(result, getattr(error, "ai_message", None))
-            return _with_notes(ModelResponse(result=[answer]), notes)
-        return _with_notes((yield from check_model_response(response, watch)), notes)
+            return ModelResponse(result=[answer]), None
+        return (yield from check_model_response(response, watch))
 
     def _check_before_model(self, request: ModelRequest[Any]) -> Steps[_MessageCheck]:
         state: Any = request.state
         end = find_closing_answer(state["messages"])
         if end is not None:
-            return end, {}
+            return _MessageCheck(note_closing_answer(end))
         added = read_added_messages(request.messages, state["messages"])
-        answer, notes = yield from self._check_messages(state, request.runtime, added)
-        if answer is None and notes:
+        check = yield from self._check_messages(state, request.runtime, added)
+        if check.answer is None and check.update:
             # A retry after an error gets the same state.
-            state |= notes | {_PENDING_UPDATE: notes}
-        return answer, notes or state.get(_PENDING_UPDATE, {})
+            state |= check.update | {_PENDING_UPDATE: check.update}
+        return check._replace(update=check.update or state.get(_PENDING_UPDATE, {}))
 
     def _check_messages(
         self, state: Any, runtime: Any, added: Sequence[BaseMessage] = ()
@@ -281,11 +352,11 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         hook, digests = self._hook(state, runtime), state.get("demur_said") or ()
         checked = yield from check_new_messages(state["messages"], digests, hook, added)
         if checked is None:
-            return None, {}
+            return _MessageCheck()
         notes: dict[str, Any] = {"demur_said": checked.digests}
-        if checked.answer is not None:
-            notes["messages"] = checked.withheld
-        return checked.answer, notes
+        if checked.replaced:
+            notes["messages"] = checked.replaced
+        return _MessageCheck(checked.answer, notes, checked.result)
 
     def _check_calls(self, state: Any, runtime: Any) -> Steps[dict[str, Any] | None]:
         messages = state["messages"]
@@ -295,14 +366,15 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         end = find_earlier_end(messages)
         if end is not None:
             # Another middleware answered in place of the model, so `wrap_model_call` did not run.
-            return {"messages": [end], "jump_to": "end"}
+            return {"messages": [note_closing_answer(end)], "jump_to": "end"}
         calls = list_open_calls(messages)
         if not calls:
             return None
         hook = self._hook(state, runtime)
         plan = yield from plan_calls(calls, hook, self._approval)
         if plan.end is not None:
-            return {"messages": [*plan.refusals, plan.end], "jump_to": "end"}
+            end = note_closing_answer(plan.end)
+            return {"messages": [*plan.refusals, end], "jump_to": "end"}
         answers, notes = plan.split_answers(hook.seal)
         update = {"demur_calls": notes}
         return {**update, "messages": answers} if answers else update
@@ -316,12 +388,16 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         refused, grants = yield from admit_call(call, notes or {}, hook, self._approvals)
         if refused is not None:
             return refused
+        request = change_call(request, self.enforcer)
         try:
-            result = yield Call(handler, (request,))
+            with collect_closing_answers() as ended:
+                result = yield Call(handler, (request,))
         except GraphBubbleUp:
             keep_paused_grants(call, grants, hook.seal, self._approvals)
             raise
-        return (yield from check_result(call, result, hook, grants))
+        if ended:
+            return answer_ended_agent(call, ended[-1])
+        return (yield from check_result(request.tool_call, result, hook, grants))
 
     def _hook(self, state: Any, runtime: Any) -> HookContext:
         stored = state.get("demur_run") if isinstance(state, dict) else None

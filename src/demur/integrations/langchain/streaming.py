@@ -258,7 +258,9 @@ class ModelWatch:
         # With a run manager, the model would report tokens by itself.
         settings.pop("run_manager", None)
         self._result = None
-        self._chunks = ChunkFilter(self.enforcer.stream_answer(self.context, prompt=self.prompt))
+        # Chunks hold pieces of the model's own text, so changed pieces do not fit into them.
+        stream = self.enforcer.stream_answer(self.context, prompt=self.prompt, hold_changes=True)
+        self._chunks = ChunkFilter(stream)
         return self._chunks
 
 
@@ -269,6 +271,10 @@ def _will_stream(model: BaseChatModel, settings: Mapping[str, Any], *, is_async:
     if is_async:
         own = own or kind._astream is not BaseChatModel._astream  # noqa: SLF001 - likewise
     chosen = getattr(model, "streaming", None) if "streaming" in model.model_fields_set else None
-    cached = get_llm_cache() is not None if model.cache is None else bool(model.cache)
     off = model.disable_streaming or chosen is False or not settings.get("stream", True)
-    return own and not off and not cached
+    return own and not off and not is_cached(model)
+
+
+def is_cached(model: BaseChatModel) -> bool:
+    """Return whether answers of the model may come from a cache."""
+    return get_llm_cache() is not None if model.cache is None else bool(model.cache)

@@ -14,12 +14,20 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 
+from demur.codes.vocabulary import Surface
+from demur.enforce.changes import OnFinding
 from demur.enforce.context import Call, Steps, adrive, drive
-from demur.enforce.enforcer import Enforcer
+from demur.enforce.enforcer import EnforceMode, Enforcer, Tools
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations._kit import ContextSource, check_context, resolve_context
-from demur.integrations.langchain.calls import CallPlan, check_result, plan_calls
+from demur.integrations._kit import (
+    AdapterOptions,
+    ContextSource,
+    adapt_enforcer,
+    check_context,
+    resolve_context,
+)
+from demur.integrations.langchain.calls import CallPlan, change_call, check_result, plan_calls
 from demur.integrations.langchain.context import (
     FRAMEWORK,
     HookContext,
@@ -29,22 +37,30 @@ from demur.integrations.langchain.context import (
 )
 from demur.integrations.langchain.messages import find_closing_answer, is_refused, list_open_calls
 
+_CARRIED = frozenset({Surface.TOOL_CALL, Surface.TOOL_RESULT})
+
 
 def guard_tool_node(
     enforcer: Enforcer | Gate,
     tools: Sequence[Any],
     *,
     context: ContextSource | None = None,
+    on_finding: OnFinding | None = None,
+    mode: EnforceMode | None = None,
+    tool_settings: Tools | None = None,
     **settings: Any,
 ) -> Runnable[Any, Any]:
     """Return a node that runs only the tool calls that the enforcer allows.
 
     `settings` are those of `ToolNode`, and the node takes the same inputs: a state with messages
     under `messages` or the `messages_key` of the settings, a list of messages, or sent calls.
-    `context` is the call context, or a function of a runtime.
+    `context` is the call context, or a function of a runtime. `on_finding` and `mode` are those of
+    all adapters, and so is `tool_settings`, which they call `tools`.
     """
     key = settings.get("messages_key", "messages")
-    guard = _ToolNodeGuard(Enforcer.coerce(enforcer), check_context(context), key)
+    options = AdapterOptions(on_finding=on_finding, mode=mode, tools=tool_settings)
+    adapted = adapt_enforcer(enforcer, carried=_CARRIED, **options)
+    guard = _ToolNodeGuard(adapted, check_context(context), key)
     node = ToolNode(
         tools, wrap_tool_call=guard.call_tool, awrap_tool_call=guard.acall_tool, **settings
     )
@@ -119,8 +135,10 @@ class _ToolNodeGuard:
     def _tool_steps(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Steps[Any]:
+        hook = self._hook(request.runtime)
+        request = change_call(request, hook.enforcer)
         result = yield Call(handler, (request,))
-        return (yield from check_result(request.tool_call, result, self._hook(request.runtime)))
+        return (yield from check_result(request.tool_call, result, hook))
 
     def _read_input(self, value: Any) -> _NodeInput:
         """Return the calls in the node's input."""

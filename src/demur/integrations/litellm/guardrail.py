@@ -7,11 +7,19 @@ from litellm.integrations.custom_guardrail import CustomGuardrail, get_session_i
 from litellm.types.guardrails import GuardrailEventHooks
 from litellm.types.utils import CallTypes, GenericGuardrailAPIInputs
 
-from demur.enforce.enforcer import Enforcer
+from demur.codes.vocabulary import Surface
+from demur.enforce.changes import OnFinding, merge_changes
+from demur.enforce.enforcer import EnforceMode, Enforcer, Tools
+from demur.enforce.opening import open_enforcer
 from demur.errors import DemurError, InputError
-from demur.gate.config import CONFIG_NAME, find_config, load_config, open_gate
+from demur.gate.config import CONFIG_NAME, find_config
 from demur.gate.gate import Gate
-from demur.integrations._kit import ContextSource, check_context, resolve_context
+from demur.integrations._kit import (
+    ContextSource,
+    adapt_enforcer,
+    check_context,
+    resolve_context,
+)
 from demur.integrations._kit.model_api import list_readings
 from demur.integrations.litellm.output import (
     HookChecks,
@@ -22,6 +30,9 @@ from demur.integrations.litellm.output import (
 )
 from demur.integrations.litellm.reading import (
     as_json,
+    change_request,
+    change_value,
+    is_free_of,
     join_answer_text,
     merge_contents,
     read_answer_texts,
@@ -32,6 +43,7 @@ from demur.integrations.litellm.reading import (
 )
 
 _FRAMEWORK = "litellm"
+_CARRIED = frozenset({Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL, Surface.TOOL_RESULT})
 
 
 class GuardrailSettingsError(DemurError):
@@ -53,7 +65,7 @@ def open_config_enforcer(path: str | None) -> Enforcer:
             "no settings file for the guardrail",
             help=f"set `demur_config` in its `litellm_params`, or add a `{CONFIG_NAME}`",
         )
-    return Enforcer(open_gate(load_config(found)))
+    return open_enforcer(found)
 
 
 _DEFAULT_HOOKS = (GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call)
@@ -80,7 +92,8 @@ class LiteLLMGuard(CustomGuardrail):
     In a program, pass an `enforcer` or a gate; `context` is the call context, or a function of
     the request, and demur fills in the rest. The proxy passes options from its YAML:
     `demur_config` names the settings file; the default is `DEMUR_CONFIG`, or `demur.toml` in
-    the working directory.
+    the working directory. `on_finding`, `mode` and `tools` are those of all adapters; in YAML,
+    `mode` is LiteLLM's own.
     """
 
     # Native hooks get whole responses; a response that a provider filtered has no text.
@@ -92,14 +105,17 @@ class LiteLLMGuard(CustomGuardrail):
         enforcer: Enforcer | Gate | None = None,
         *,
         context: ContextSource | None = None,
+        on_finding: OnFinding | None = None,
+        mode: EnforceMode | None = None,
+        tools: Tools | None = None,
         demur_config: str | None = None,
         guardrail_name: str | None = "demur",
         event_hook: Any = None,
         **settings: Any,
     ) -> None:
-        given = None if enforcer is None else Enforcer.coerce(enforcer)
         self._context = check_context(context)
-        if given is not None:
+        if enforcer is not None:
+            enforcer = Enforcer.coerce(enforcer, carried=_CARRIED)
             # In a program, guard all requests; a proxy names its guardrails.
             settings.setdefault("default_on", True)
         try:
@@ -110,7 +126,10 @@ class LiteLLMGuard(CustomGuardrail):
                 supported_event_hooks=list(_SUPPORTED_HOOKS),
                 **settings,
             )
-            self.enforcer = open_config_enforcer(demur_config) if given is None else given
+            opened = open_config_enforcer(demur_config) if enforcer is None else enforcer
+            self.enforcer = adapt_enforcer(
+                opened, carried=_CARRIED, on_finding=on_finding, mode=mode, tools=tools
+            )
         except DemurError as error:
             raise GuardrailSettingsError(
                 error.problem, where=error.where, help=error.help
@@ -146,12 +165,13 @@ class LiteLLMGuard(CustomGuardrail):
             content = merge_contents(read_request({"messages": logged}), content)
         # For other calls, LiteLLM would send these log entries to the provider.
         noted = data if is_chat else {**data, "metadata": dict(data.get("metadata") or {})}
-        await self._checks(noted, None, GuardrailEventHooks.pre_call).check_request(content)
+        checks = self._checks(noted, None, GuardrailEventHooks.pre_call).refuse_changes()
+        await checks.check_request(content)
 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
     ) -> dict[str, Any]:
-        """Check a request before it is sent; replace refused tool outputs by the refusal."""
+        """Check a request before it is sent; change its texts, or replace tool outputs."""
         del cache, call_type
         if data.get("mcp_tool_name"):
             event = GuardrailEventHooks.pre_mcp_call
@@ -159,14 +179,17 @@ class LiteLLMGuard(CustomGuardrail):
             return data
         checks = self._checks(data, user_api_key_dict, GuardrailEventHooks.pre_call)
         content = read_request(data)
-        await checks.check_prompt(content.prompt)
+        changes = await checks.check_prompt(content.prompt)
         for output, position in content.results:
             result = await checks.check_tool_output(output)
             if result.allowed or result.is_hard or position is None:
                 checks.require_allowed(result)
+                changes = merge_changes(changes, result.changes)
             else:
                 checks.log_result(result)
                 data["messages"] = replace_result(data["messages"], position, result)
+        if changes is not None and not change_request(data, changes):
+            await checks.refuse_changes().check_request(read_request(data))
         return data
 
     async def async_moderation_hook(
@@ -175,7 +198,7 @@ class LiteLLMGuard(CustomGuardrail):
         """Check a request while the model runs; LiteLLM holds the answer until then."""
         del call_type
         checks = self._checks(data, user_api_key_dict, GuardrailEventHooks.during_call)
-        await checks.check_request(read_request(data))
+        await checks.refuse_changes().check_request(read_request(data))
         return data
 
     # Responses.
@@ -186,22 +209,7 @@ class LiteLLMGuard(CustomGuardrail):
         """Check a response before the caller gets it; remove refused tool calls."""
         checks = self._checks(data, user_api_key_dict, GuardrailEventHooks.post_call)
         checks.prompt = read_request(data).prompt or None
-        # Plain values are read in half the time.
-        body = as_json(response)
-        texts, calls, older = read_answer_texts(body), read_calls(body), read_function_calls(body)
-        await checks.check_model_refusal(body)
-        for text in texts:
-            add_resources(response, text, await checks.check_answer(text))
-        await checks.check_calls(older, allow_some=False)
-        messages = [getattr(choice, "message", None) for choice in getattr(response, "choices", ())]
-        holders: list[Any] = [one for one in messages if getattr(one, "tool_calls", None)]
-        results = await checks.check_calls(calls, allow_some=bool(holders))
-        for holder in holders:
-            mine, results = results[: len(holder.tool_calls)], results[len(holder.tool_calls) :]
-            keep_allowed_calls(holder, holder.tool_calls, mine)
-        if texts and not calls and not older:
-            await checks.mark_declined(join_answer_text(body), *messages)
-        return response
+        return await _check_response(checks, response)
 
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
@@ -227,9 +235,10 @@ class LiteLLMGuard(CustomGuardrail):
         if input_type == "request":
             messages = inputs.get("structured_messages") or inputs.get("texts")
             checks = self._checks(request_data, user, GuardrailEventHooks.pre_call)
-            await checks.check_request(read_request({"messages": messages}))
+            content = read_request({"messages": messages})
+            await checks.refuse_changes().check_request(content)
             return inputs
-        checks = self._checks(request_data, user, GuardrailEventHooks.post_call)
+        checks = self._checks(request_data, user, GuardrailEventHooks.post_call).refuse_changes()
         for text in list_readings(inputs.get("texts") or ()):
             await checks.check_answer(text)
         calls = read_calls({"tool_calls": inputs.get("tool_calls")})
@@ -248,3 +257,43 @@ class LiteLLMGuard(CustomGuardrail):
             tenant=given.tenant or text_field(user, "team_id"),
         )
         return HookChecks(self, self.enforcer, data, context, event)
+
+
+async def _check_response(checks: HookChecks, response: Any) -> Any:
+    """Return a checked response with changed texts and without refused tool calls."""
+    # Plain values are read in half the time.
+    body = as_json(response)
+    texts, calls, older = read_answer_texts(body), read_calls(body), read_function_calls(body)
+    await checks.check_model_refusal(body)
+    changes, call_changes = None, None
+    for text in texts:
+        result = await checks.check_answer(text)
+        add_resources(response, text, result.resources)
+        changes = merge_changes(changes, result.changes)
+    older_results = await checks.check_calls(older, allow_some=False)
+    holds_calls = bool(_list_holders(response))
+    results = await checks.check_calls(calls, allow_some=holds_calls)
+    for result in (*older_results, *results):
+        call_changes = merge_changes(call_changes, result.changes)
+    if changes is not None or call_changes is not None:
+        response = change_value(response, changes, call_changes)
+        body = as_json(response)
+        changed_calls = [one.arguments for one in (*read_calls(body), *read_function_calls(body))]
+        is_free = is_free_of(changes, read_answer_texts(body))
+        if not (is_free and is_free_of(call_changes, changed_calls)):
+            return await _check_response(checks.refuse_changes(), response)
+    for holder in _list_holders(response):
+        mine, results = results[: len(holder.tool_calls)], results[len(holder.tool_calls) :]
+        keep_allowed_calls(holder, holder.tool_calls, mine)
+    if texts and not calls and not older:
+        await checks.mark_declined(join_answer_text(body), *_list_messages(response))
+    return response
+
+
+def _list_messages(response: Any) -> list[Any]:
+    return [getattr(choice, "message", None) for choice in getattr(response, "choices", ())]
+
+
+def _list_holders(response: Any) -> list[Any]:
+    """Return the messages of a chat with tool calls."""
+    return [one for one in _list_messages(response) if getattr(one, "tool_calls", None)]

@@ -6,7 +6,7 @@ because their arguments do.
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 from litellm.exceptions import GuardrailRaisedException
 from litellm.integrations.custom_guardrail import CustomGuardrail
@@ -14,6 +14,7 @@ from litellm.types.guardrails import GuardrailEventHooks
 from litellm.types.utils import GuardrailStatus, GuardrailTracingDetail, ModelResponseStream
 
 from demur.emit.envelope import to_problem
+from demur.enforce.changes import TextChanges, merge_changes
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult, Refused, append_resources
@@ -25,6 +26,7 @@ from demur.integrations.litellm.reading import (
     RequestedCall,
     as_json,
     assemble_responses,
+    change_arguments,
     read_answer_texts,
     read_calls,
     read_function_calls,
@@ -132,16 +134,27 @@ class HookChecks:
         self._event = event
         self.prompt: str | None = None
 
-    async def check_request(self, content: RequestContent) -> None:
-        """Check the new part of a request."""
-        await self.check_prompt(content.prompt)
-        for result in content.results:
-            self.require_allowed(await self.check_tool_output(result.output))
+    def refuse_changes(self) -> Self:
+        """Return the checks, which from now on refuse a text that would be changed."""
+        self._enforcer = self._enforcer.refuse_changes()
+        return self
 
-    async def check_prompt(self, text: str) -> None:
-        """Check a prompt, if there is one."""
-        if text:
-            self.require_allowed(await self._enforcer.acheck_prompt(text, self._context))
+    async def check_request(self, content: RequestContent) -> TextChanges | None:
+        """Check the new part of a request, and return its changes."""
+        changes = await self.check_prompt(content.prompt)
+        for output, _ in content.results:
+            result = await self.check_tool_output(output)
+            self.require_allowed(result)
+            changes = merge_changes(changes, result.changes)
+        return changes
+
+    async def check_prompt(self, text: str) -> TextChanges | None:
+        """Check a prompt, if there is one, and return its changes."""
+        if not text:
+            return None
+        result = await self._enforcer.acheck_prompt(text, self._context)
+        self.require_allowed(result)
+        return result.changes
 
     async def check_tool_output(self, output: ToolOutput) -> CheckResult:
         """Return the check result of a tool output."""
@@ -163,12 +176,15 @@ class HookChecks:
             name, arguments, self._context, tool=tool, source=source
         )
         self.require_allowed(result)
+        if result.changes is not None:
+            # The proxy runs the tool with these.
+            data["mcp_arguments"] = data["modified_arguments"] = result.apply_changes(arguments)
 
-    async def check_answer(self, text: str) -> tuple[str, ...]:
-        """Check a text and return the help lines to show below it."""
+    async def check_answer(self, text: str) -> CheckResult:
+        """Return the check result of an allowed text, with the help lines to show below it."""
         result = await self._enforcer.acheck_answer(text, self._context, prompt=self.prompt)
         self.require_allowed(result)
-        return result.resources
+        return result
 
     async def check_model_refusal(self, body: Any) -> None:
         """Raise if a provider refused in a response."""
@@ -210,10 +226,11 @@ class HookChecks:
         """Begin a text."""
         return self._enforcer.stream_answer(self._context, prompt=self.prompt)
 
-    async def check_text(self, stream: AnswerStream) -> str:
-        """Check a text that was held back, and return the rest of it."""
-        self.require_allowed(await stream.afinish())
-        return stream.remaining_text
+    async def check_text(self, stream: AnswerStream) -> CheckResult:
+        """Return the check result of an allowed text that was held back."""
+        result = await stream.afinish()
+        self.require_allowed(result)
+        return result
 
     async def check_choice(self, choice: Any, text: str) -> None:
         """Look for a model's refusal in a finished choice."""
@@ -222,7 +239,11 @@ class HookChecks:
         await self.mark_declined(text, choice.delta)
 
     async def check_chunks(self, chunks: list[Any]) -> None:
-        """Check a stream of another format; repeated texts and calls are checked once."""
+        """Check a stream of another format; repeated texts and calls are checked once.
+
+        Its chunks are not changed.
+        """
+        self.refuse_changes()
         bodies = assemble_responses(chunks)
         for body in bodies:
             await self.check_model_refusal(body)
@@ -292,9 +313,11 @@ class _StreamedChoice:
 
     async def finish_text(self) -> str:
         """Check a finished text and return the part that was held back."""
-        rest = "" if self._is_cleared else await self._checks.check_text(self.text)
+        if self._is_cleared:
+            return ""
+        await self._checks.check_text(self.text)
         self._is_cleared = True
-        return rest
+        return self.text.remaining_text
 
     async def finish(self, part: Any) -> None:
         """Check the finished choice, and put what was held back into `part`."""
@@ -302,14 +325,15 @@ class _StreamedChoice:
         rest, checks = await self.finish_text(), self._checks
         await checks.check_choice(part, "" if self._calls else self.text.text)
         if self._refusal is not None:
-            await checks.check_text(self._refusal)
-            part.delta.refusal = self._refusal.text
+            checked = await checks.check_text(self._refusal)
+            part.delta.refusal = checked.apply_changes(self._refusal.text)
         if rest:
             part.delta.content = (part.delta.content or "") + rest
         call = self._function_call
         if call is not None:
             requested = RequestedCall(str(call.name), call.arguments or "", None)
-            await checks.check_calls([requested], allow_some=True)
+            [result] = await checks.check_calls([requested], allow_some=True)
+            call.arguments = change_arguments(call.arguments, result.changes)
             part.delta.function_call = call
         if self._calls:
             requests = [
@@ -317,6 +341,8 @@ class _StreamedChoice:
                 for one in self._calls
             ]
             results = await checks.check_calls(requests, allow_some=True)
+            for one, result in zip(self._calls, results, strict=True):
+                one.function.arguments = change_arguments(one.function.arguments, result.changes)
             keep_allowed_calls(part.delta, self._calls, results)
 
     def _add_calls(self, calls: Any) -> None:

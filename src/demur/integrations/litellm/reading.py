@@ -10,11 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
+from demur.enforce.changes import TextChanges
+from demur.enforce.describe import parse_arguments
 from demur.integrations._kit.conversation import ToolOutput, find_new_start, get_field, list_texts
 from demur.integrations._kit.model_api import list_readings
 
 _TOOL_ROLES = ("tool", "function")
 _NON_PROMPT_ROLES = (*_TOOL_ROLES, "system", "developer")
+# Fields of a request that `read_request` reads.
+_REQUEST_FIELDS = ("messages", "input", "prompt", "prompt_variables", "extra_body", "fallbacks")
+_ARGUMENT_FIELDS = ("arguments", "input")
 _FILE_TYPES = ("image", "image_url", "input_image", "input_audio", "file", "input_file")
 # Types of items that are calls, and the field with their arguments.
 _CALL_TYPES = {"function_call": "arguments", "custom_tool_call": "input"}
@@ -67,6 +74,61 @@ def read_request(data: Mapping[str, Any]) -> RequestContent:
     fixed = [result._replace(position=None) for one in others for result in one.results]
     prompt = _join_lines(one.prompt for one in (messages, *others))
     return RequestContent(prompt, (*messages.results, *fixed))
+
+
+def change_request(data: dict[str, Any], changes: TextChanges) -> bool:
+    """Change the texts of a request; return whether nothing is left to change."""
+    for name in _REQUEST_FIELDS:
+        if name in data:
+            data[name] = change_value(data[name], changes, changes)
+    content = read_request(data)
+    return is_free_of(changes, [content.prompt, *(one.output.result for one in content.results)])
+
+
+def change_value(value: Any, texts: TextChanges | None, calls: TextChanges | None) -> Any:
+    """Return a value, or an object of LiteLLM, with changed texts and changed arguments of calls.
+
+    If nothing in it changes, the same object returns.
+    """
+    if isinstance(value, BaseModel):
+        fields = dict(value)
+        changed = _change_fields(fields, texts, calls)
+        return value if changed is fields else value.model_copy(update=changed)
+    if isinstance(value, Mapping):
+        return _change_fields(value, texts, calls)
+    if isinstance(value, list | tuple):
+        parts = [change_value(one, texts, calls) for one in value]
+        is_same = all(new is old for new, old in zip(parts, value, strict=True))
+        return value if is_same else parts
+    return value if texts is None else texts.apply(value)
+
+
+def _change_fields(
+    fields: Mapping[str, Any], texts: TextChanges | None, calls: TextChanges | None
+) -> Mapping[str, Any]:
+    def change(name: str, item: Any) -> Any:
+        if name in _ARGUMENT_FIELDS and isinstance(item, str | Mapping):
+            return change_arguments(item, calls)
+        return change_value(item, texts, calls)
+
+    changed = {name: change(name, item) for name, item in fields.items()}
+    return fields if all(changed[name] is item for name, item in fields.items()) else changed
+
+
+def change_arguments(arguments: Any, changes: TextChanges | None) -> Any:
+    """Return the arguments of a call with changed texts, as JSON text if they came as that."""
+    if changes is None:
+        return arguments
+    values = parse_arguments(arguments) if isinstance(arguments, str) else None
+    if values is None:
+        return changes.apply(arguments)
+    changed = changes.apply(values)
+    return arguments if changed is values else json.dumps(changed, ensure_ascii=False)
+
+
+def is_free_of(changes: TextChanges | None, values: list[Any]) -> bool:
+    """Return whether the values hold nothing any more that was to be taken out of them."""
+    return changes is None or changes.apply(values) is values
 
 
 def merge_contents(*contents: RequestContent) -> RequestContent:

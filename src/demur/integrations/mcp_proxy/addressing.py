@@ -23,6 +23,7 @@ _NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "
 _HEADER_KEYWORD = "x-mcp-header"
 _MAX_TOOLS = 10_000
 _BASE64_PREFIX = "=?base64?"
+_BASE64_VALUE = re.compile(r"=\?base64\?(.*)\?=")
 
 ArgumentPath = tuple[str, ...]
 
@@ -70,6 +71,47 @@ class DeclaredHeaders:
         }
         return {f"mcp-param-{token}": text for token, text in values.items() if text is not None}
 
+    def knows(self, message: RpcMessage) -> bool:
+        """Return whether the tool of a call was listed."""
+        return message.params.get("name") in self._tools
+
+    def find_mismatch(self, message: RpcMessage, headers: Mapping[str, str]) -> str | None:
+        """Return the first header that differs from its argument, or None."""
+        expected = {name.lower(): text for name, text in self.headers_for(message).items()}
+        declared = self._tools.get(str(message.params.get("name")), {}).values()
+        names = {f"mcp-param-{token.lower()}" for token in declared}
+        return next((name for name in names if not _same(headers, name, expected.get(name))), None)
+
+
+def find_header_mismatch(message: RpcMessage, headers: Mapping[str, str]) -> str | None:
+    """Return the header that differs from a newer message, or None."""
+    version = message_version(message)
+    if version is None:
+        return None
+    expected = {"mcp-protocol-version": version, **message_headers(message)}
+    return next((name for name in expected if not _same(headers, name, expected[name])), None)
+
+
+def _same(headers: Mapping[str, str], name: str, expected: str | None) -> bool:
+    """Return whether a header says what is expected; None expects that it is missing."""
+    given = headers.get(name)
+    if given is None or expected is None:
+        return given is expected
+    return _decode_header(given) == _decode_header(expected)
+
+
+def _decode_header(value: str) -> str | None:
+    """Return what a header says; None if it is encoded wrongly."""
+    value = value.strip()
+    found = _BASE64_VALUE.fullmatch(value)
+    if found is None:
+        return value
+    try:
+        data = base64.b64decode(found[1], validate=True)
+        return data.decode() if base64.b64encode(data).decode() == found[1] else None
+    except ValueError:
+        return None
+
 
 def _find_declared(schema: Any) -> Iterator[tuple[ArgumentPath, str]]:
     """Yield the path of each argument that belongs into a header, and the header's name."""
@@ -108,7 +150,8 @@ def _header_value(text: str) -> str:
 # A duplicate of these lets two readers see two different calls.
 _SINGLE_HEADERS = frozenset(
     {"host", "origin", "content-type", "content-length", "accept", "sec-fetch-site"}
-    | {"mcp-session-id", "mcp-protocol-version"}
+    | {"mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "authorization"}
+    | {"last-event-id"}
 )
 _HOST_HEADER = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]]+))(?::\d{1,5})?")
 _SAME_SITE = frozenset({"same-origin", "none", ""})

@@ -70,6 +70,10 @@ _OPTIONAL_TEXTS = {
 }
 
 
+# The members of an answer that hold what the server says.
+_SPOKEN = ("result", "error")
+
+
 class ServerFilter:
     """Filters a server's messages."""
 
@@ -96,7 +100,8 @@ class ServerFilter:
         # INVARIANT: no text of the server reaches the client unchecked.
         check = await self._check_content(request, rest)
         if check.allowed:
-            return answer
+            parts = {name: check.apply_changes(answer[name]) for name in _SPOKEN if name in answer}
+            return answer if check.changes is None else {**answer, **parts}
         self._notify(f"withheld what `{_request_name(request)}` returned: {check.line}")
         return refusal_response(request, check, hard_as_error=self._hard_as_error)
 
@@ -323,35 +328,42 @@ class ConnectionGuard:
             return _reply(identity, rpc.INVALID_REQUEST, "no such method")
         if problem := self._client_requests.open(message):
             return _reply(identity, rpc.INVALID_REQUEST, problem)
+        request = message.value
         if is_call:
-            back = await self._check_tool_call(message)
+            request, back = await self._check_tool_call(message)
         else:
             is_reading = message.method == READING_METHOD
             back = await self._check_resource(message) if is_reading else None
         # INVARIANT: a tool call that is refused never reaches the server.
         if back is None:
-            return _Disposition(on=message.value)
+            return _Disposition(on=request)
         # If it was closed meanwhile, the client already has an error.
         is_closed = self._client_requests.close(message.key) is None
         return _DROP if is_closed else _Disposition(back=back)
 
-    async def _check_tool_call(self, message: rpc.RpcMessage) -> dict[str, Any] | None:
-        """Return the response to a refused call, or None if it is allowed."""
+    async def _check_tool_call(
+        self, message: rpc.RpcMessage
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Return the call as it may go on, and the response to a refused one, or None."""
         identity, params = message.value["id"], message.params
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not isinstance(arguments, dict | None):
             problem = "a call has the `name` of a tool, and `arguments` that are an object"
-            return rpc.error_response(identity, rpc.INVALID_PARAMS, problem)
+            return message.value, rpc.error_response(identity, rpc.INVALID_PARAMS, problem)
         if rpc.find_look_alikes(params, _CALL_PARAMS):
             problem = "a parameter of the call differs from a known one only in case"
-            return rpc.error_response(identity, rpc.INVALID_PARAMS, problem)
+            return message.value, rpc.error_response(identity, rpc.INVALID_PARAMS, problem)
         known = self._list_filter.find_tool(name)
         check = await self._judge.check_call(name, arguments or {}, known, identity)
+        if check.changes is not None:
+            changed = {**params, "arguments": check.apply_changes(arguments)}
+            return {**message.value, "params": changed}, None
         if check.allowed:
-            return None
+            return message.value, None
         self._notify(f"refused a call of `{name}`: {check.line}")
         request = rpc.OpenRequest(identity, TOOL_CALL_METHOD, params)
-        return refusal_response(request, check, hard_as_error=self._hard_as_error)
+        back = refusal_response(request, check, hard_as_error=self._hard_as_error)
+        return message.value, back
 
     async def _check_resource(self, message: rpc.RpcMessage) -> dict[str, Any] | None:
         """Return the response to a refused reading of a resource, or None if it is allowed."""

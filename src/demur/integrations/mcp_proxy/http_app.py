@@ -1,7 +1,8 @@
 """The ASGI application for clients over streamable HTTP, at the path `/mcp`.
 
 A session begins with `initialize` and is named in a header from then on. Each request is answered
-by a stream of events; GET opens a stream of unsolicited messages, DELETE ends the session.
+by a stream of events; GET opens a stream of unsolicited messages or resumes a stream, DELETE ends
+the session. Newer versions have no sessions: each request stands alone.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from collections.abc import (
     Callable,
     Collection,
     Coroutine,
+    Mapping,
     MutableMapping,
 )
 from typing import Any, TypeVar
@@ -21,12 +23,22 @@ import demur.integrations.mcp_proxy.jsonrpc as rpc
 from demur.errors import DemurError
 from demur.integrations.mcp_proxy.addressing import check_place, message_version, read_headers
 from demur.integrations.mcp_proxy.sessions import (
+    KEY_PREFIX,
     MAX_POSTS,
     EventStream,
     ProxySession,
     ProxySessions,
     ServerBusyError,
     TooManySessionsError,
+)
+from demur.integrations.mcp_proxy.stateless import (
+    CANCELLED_METHOD,
+    HANDSHAKE_VERSIONS,
+    HEADER_MISMATCH,
+    UNSUPPORTED_VERSION,
+    StatelessDownstream,
+    answer_status,
+    unsupported_version,
 )
 from demur.integrations.mcp_proxy.transport import MAX_MESSAGE_BYTES
 
@@ -52,9 +64,11 @@ class HttpCallError(DemurError):
         code: int = rpc.INVALID_REQUEST,
         identity: Any = None,
         closes_connection: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(problem)
         self.status = status
+        self.headers = headers or {}
         self.error = rpc.error_response(identity, code, problem)
         self.closes_connection = closes_connection
 
@@ -125,6 +139,7 @@ async def send_response(send: Send, status: int, error: HttpCallError | None = N
     """Send a complete response: empty, or an error."""
     body = b"" if error is None else rpc.encode_message(error.error)
     headers = {"content-type": JSON} if body else {}
+    headers |= {} if error is None else error.headers
     if status == 405:
         headers["allow"] = "POST, GET, DELETE"
     if error is not None and error.closes_connection:
@@ -138,10 +153,10 @@ async def send_response(send: Send, status: int, error: HttpCallError | None = N
 PATH = "/mcp"
 _SESSION_HEADER = "mcp-session-id"
 _VERSION_HEADER = "mcp-protocol-version"
-# Versions with a handshake, and so with sessions; newer clients fall back to one of them.
-_SUPPORTED_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-_UNSUPPORTED_VERSION = -32022
-_CANCELLED_METHOD = "notifications/cancelled"
+_RESUME_HEADER = "last-event-id"
+# Clients of this version understand events without data.
+_RESUMABLE_VERSION = "2025-11-25"
+_RETRY_MS = 500
 _EVENT_STREAM = "text/event-stream"
 _SESSION_NAME = re.compile(r"[\x21-\x7e]{1,200}")
 # The largest body without a session: `initialize` messages are short.
@@ -150,13 +165,25 @@ _BODY_TIMEOUT_S = 30.0
 _KEEP_ALIVE_S = 15.0
 
 
+# Returns the id of the caller's key, or None for a caller that needs none; raises HttpCallError.
+Authenticate = Callable[[Mapping[str, str], str], Awaitable[str | None]]
+
+
+async def _admit_all(_headers: Mapping[str, str], _address: str) -> None:
+    """Admit every caller."""
+
+
 class McpHttpApp:
-    """Dispatches calls to sessions. `hosts` are its host names beside loopback ones."""
+    """Dispatches calls to sessions. `hosts` are its host names beside loopback ones.
+
+    `authenticate` gets the headers of a call and the address of its client.
+    """
 
     def __init__(
         self,
         sessions: ProxySessions,
         *,
+        authenticate: Authenticate = _admit_all,
         hosts: Collection[str] = (),
         max_bytes: int = MAX_MESSAGE_BYTES,
         max_greeting_bytes: int = _MAX_GREETING_BYTES,
@@ -164,6 +191,8 @@ class McpHttpApp:
         keep_alive_s: float = _KEEP_ALIVE_S,
     ) -> None:
         self._sessions = sessions
+        self._authenticate = authenticate
+        self._server_is_older = False
         self._hosts = frozenset(name.lower() for name in hosts)
         self._max_bytes = max_bytes
         self._max_greeting_bytes = min(max_greeting_bytes, max_bytes)
@@ -174,13 +203,16 @@ class McpHttpApp:
         """Answer one call."""
         try:
             headers = self._check_call(scope)
+            peer = scope.get("client")
+            address = peer[0] if peer else ""
+            key = await self._authenticate(headers, address)
+            owner = address if key is None else f"{KEY_PREFIX}{key}"
             if scope["method"] == "POST":
-                peer = scope.get("client")
-                await self._handle_post(headers, receive, send, peer[0] if peer else "")
+                await self._handle_post(headers, receive, send, owner)
             elif scope["method"] == "GET":
-                await self._handle_get(headers, receive, send)
+                await self._handle_get(headers, receive, send, owner)
             else:
-                self._sessions.end_session(self._require_session(headers))
+                self._sessions.end_session(self._require_session(headers, owner))
                 await send_response(send, 204)
         except HttpCallError as error:
             await send_response(send, error.status, error)
@@ -200,25 +232,41 @@ class McpHttpApp:
             raise HttpCallError(405, "only POST, GET and DELETE")
         return headers
 
-    def _require_session(self, headers: dict[str, str], identity: Any = None) -> ProxySession:
+    def _find_session(self, name: str, owner: str) -> ProxySession | None:
+        """Return a session; one that began with a key is found only with that key."""
+        session = self._sessions.find_session(name)
+        if session is None or isinstance(session.client, StatelessDownstream):
+            return None
+        keys = {one for one in (owner, session.owner) if one.startswith(KEY_PREFIX)}
+        return session if not keys or owner == session.owner else None
+
+    def _require_session(
+        self, headers: dict[str, str], owner: str, identity: Any = None
+    ) -> ProxySession:
         name = headers.get(_SESSION_HEADER, "")
         if not _SESSION_NAME.fullmatch(name):
             problem = f"the `{_SESSION_HEADER}` header is missing: begin with `initialize`"
             raise HttpCallError(400, problem, identity=identity)
         version = headers.get(_VERSION_HEADER)
-        if version is not None and version not in _SUPPORTED_VERSIONS:
+        if version is not None and version not in HANDSHAKE_VERSIONS:
             raise _unsupported_version_error(version, identity)
-        session = self._sessions.find_session(name)
+        session = self._find_session(name, owner)
         if session is None:
             raise HttpCallError(404, "there is no such session", identity=identity)
         return session
 
-    async def _handle_get(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
-        session = self._require_session(headers)
+    async def _handle_get(
+        self, headers: dict[str, str], receive: Receive, send: Send, owner: str
+    ) -> None:
+        session = self._require_session(headers, owner)
         if not _accepts_type(headers, _EVENT_STREAM):
             raise HttpCallError(406, f"`{_EVENT_STREAM}` must be accepted")
+        stream = None
+        if event_id := headers.get(_RESUME_HEADER):
+            stream = session.client.resume_stream(event_id)
+        stream = stream or session.client.open_stream(resumable=_is_resumable(headers))
         async with _watch_disconnect(receive) as gone:
-            await self._stream_events(session, session.client.open_stream(), gone, send)
+            await self._stream_events(session, stream, gone, send)
 
     async def _handle_post(
         self, headers: dict[str, str], receive: Receive, send: Send, owner: str
@@ -227,17 +275,28 @@ class McpHttpApp:
             raise HttpCallError(415, f"the body must be `{JSON}`")
         if not (_accepts_type(headers, JSON) and _accepts_type(headers, _EVENT_STREAM)):
             raise HttpCallError(406, f"`{JSON}` and `{_EVENT_STREAM}` must be accepted")
-        known = self._sessions.find_session(headers.get(_SESSION_HEADER, ""))
+        version = headers.get(_VERSION_HEADER)
+        newer = version is not None and version not in HANDSHAKE_VERSIONS
+        known = (
+            self._sessions.find_stateless(owner)
+            if newer
+            else self._find_session(headers.get(_SESSION_HEADER, ""), owner)
+        )
         with contextlib.nullcontext(True) if known is None else known.count_post() as has_room:
-            body = await self._read_body(headers, receive, known, has_room=has_room)
+            limited = (known is None and not newer) or not has_room
+            body = await self._read_body(headers, receive, known, limited=limited)
             # In valid JSON, line breaks occur only between tokens.
             line = body.replace(b"\r", b" ").replace(b"\n", b" ").strip()
             message = _parse_body(line)
             if not has_room:
                 raise _too_many_posts_error(_request_id(message))
+            if newer or (known is None and message_version(message) is not None):
+                await self._handle_stateless(headers, message, receive, send, owner)
+                return
             session = await self._open_session(headers, message, owner)
             try:
-                await self._hand_over(session, line, message, receive, send)
+                resumable = _is_resumable(headers)
+                await self._hand_over(session, line, message, receive, send, resumable=resumable)
             except ServerBusyError as error:
                 identity = _request_id(message)
                 raise HttpCallError(
@@ -255,16 +314,19 @@ class McpHttpApp:
         message: rpc.RpcMessage,
         receive: Receive,
         send: Send,
+        *,
+        resumable: bool,
     ) -> None:
         """Pass a message to the session, and answer it."""
         async with _watch_disconnect(receive) as gone:
             if message.kind is not rpc.MessageKind.REQUEST:
                 await run_unless_gone(session.client.post_line(line), gone)
-                if message.method == _CANCELLED_METHOD:
+                if message.method == CANCELLED_METHOD:
                     session.client.cancel_request(message.params.get("requestId"))
                 await send_response(send, 202)
                 return
-            stream = await run_unless_gone(session.client.post_request(line, message), gone)
+            posting = session.client.post_request(line, message, resumable=resumable)
+            stream = await run_unless_gone(posting, gone)
             if stream is None:
                 problem = "the id is in use by another request"
                 raise HttpCallError(400, problem, identity=_request_id(message))
@@ -275,22 +337,82 @@ class McpHttpApp:
     ) -> ProxySession:
         """Return the session of a message; `initialize` begins one for the client at `owner`."""
         identity = _request_id(message)
-        if _SESSION_HEADER in headers:
-            return self._require_session(headers, identity)
-        if newer := message_version(message):
-            # The newer protocol has no sessions, so its requests could not be told apart.
-            raise _unsupported_version_error(newer, identity)
-        if message.kind is not rpc.MessageKind.REQUEST or message.method != "initialize":
-            return self._require_session(headers, identity)
+        is_greeting = message.kind is rpc.MessageKind.REQUEST and message.method == "initialize"
+        if _SESSION_HEADER in headers or not is_greeting:
+            return self._require_session(headers, owner, identity)
+        return await _begin(self._sessions.begin_session(owner), identity)
+
+    async def _handle_stateless(
+        self,
+        headers: dict[str, str],
+        message: rpc.RpcMessage,
+        receive: Receive,
+        send: Send,
+        owner: str,
+    ) -> None:
+        """Answer a message that belongs to no session."""
+        identity, version = _request_id(message), message_version(message)
+        if message.kind is not rpc.MessageKind.REQUEST:
+            # A client cancels by hanging up, and answers nothing: both need an id of its own.
+            await send_response(send, 202)
+            return
+        if self._server_is_older:
+            raise _unsupported_version_error(version or headers[_VERSION_HEADER], identity)
+        if version is None:
+            problem = "the request does not name its protocol version in `_meta`"
+            raise HttpCallError(400, problem, code=rpc.INVALID_PARAMS, identity=identity)
+        if message.method == "initialize":
+            # It would change the version of a server that others share.
+            problem = "this protocol version has no handshake"
+            raise HttpCallError(404, problem, code=rpc.METHOD_NOT_FOUND, identity=identity)
+        sharing = self._sessions.share_session(owner, StatelessDownstream)
+        session = await _begin(sharing, identity)
+        client = session.client
+        assert isinstance(client, StatelessDownstream)
+        async with _watch_disconnect(receive) as gone:
+            try:
+                found = await run_unless_gone(client.find_mismatch(message, headers), gone)
+                if found is not None:
+                    problem = f"the `{found}` header does not fit the message"
+                    raise HttpCallError(400, problem, code=HEADER_MISMATCH, identity=identity)
+                stream = await run_unless_gone(client.post_request(b"", message), gone)
+            except ServerBusyError as error:
+                raise HttpCallError(
+                    503, error.problem, code=rpc.SERVER_GONE, identity=identity
+                ) from error
+            assert stream is not None
+            await self._answer_stateless(client, stream, gone, send)
+        if client.is_older:
+            self._server_is_older = True
+            self._sessions.end_session(session)
+
+    async def _answer_stateless(
+        self,
+        client: StatelessDownstream,
+        stream: EventStream,
+        gone: asyncio.Task[None],
+        send: Send,
+    ) -> None:
+        """Send the answer alone, or a stream of events if there is more than that."""
+        gone.add_done_callback(lambda task: None if task.cancelled() else client.abandon(stream))
+        lines = stream.lines(self._keep_alive_s)
         try:
-            return await self._sessions.begin_session(owner)
-        except TooManySessionsError as error:
-            raise HttpCallError(
-                503, error.problem, code=rpc.SERVER_GONE, identity=identity
-            ) from error
-        except DemurError as error:
-            problem = "the server cannot be reached"
-            raise HttpCallError(502, problem, code=rpc.SERVER_GONE, identity=identity) from error
+            first = await anext(lines, None)
+            if first is None:
+                return
+            answer = rpc.parse_json(first) if first else {"method": ""}
+            if "method" not in answer:
+                headers = {"content-type": JSON, "content-length": str(len(first))}
+                await start_response(send, answer_status(answer), headers)
+                await send_body(send, first, more=False)
+                return
+            await start_response(send, 200, {"content-type": _EVENT_STREAM})
+            await send_body(send, _format_event(first))
+            async for line in lines:
+                await send_body(send, _format_event(line))
+            await send_body(send, b"", more=False)
+        finally:
+            client.forget_stream(stream)
 
     async def _read_body(
         self,
@@ -298,11 +420,11 @@ class McpHttpApp:
         receive: Receive,
         session: ProxySession | None,
         *,
-        has_room: bool,
+        limited: bool,
     ) -> bytes:
         """Return the body; for rejected calls, read only enough for the request's id."""
-        limit = self._max_greeting_bytes if session is None or not has_room else self._max_bytes
-        if not has_room:
+        limit = self._max_greeting_bytes if limited else self._max_bytes
+        if limited and session is not None:
             too_large = _too_many_posts_error(None)
         elif session is None and _SESSION_HEADER in headers:
             too_large = HttpCallError(404, "there is no such session")
@@ -318,18 +440,48 @@ class McpHttpApp:
         self, session: ProxySession, stream: EventStream, gone: asyncio.Task[None], send: Send
     ) -> None:
         """Send a stream of events until it ends, or the client disconnects."""
-        gone.add_done_callback(lambda _: stream.end())
+        lines = stream.lines(self._keep_alive_s)
+        reader = stream.reader
+        gone.add_done_callback(lambda task: None if task.cancelled() else stream.detach(reader))
         try:
             headers = {"content-type": _EVENT_STREAM, _SESSION_HEADER: session.session_id}
             await start_response(send, 200, headers)
-            # Send the headers now, so that the client sees that the stream is open.
-            await send_body(send, b":\n\n")
-            async for line in stream.lines(self._keep_alive_s):
-                await send_body(send, b"event: message\ndata: %b\n\n" % line if line else b":\n\n")
+            # Send the headers now, so that the client sees that the stream is open, and an id that
+            # it can return with.
+            is_new = stream.name and reader == 1
+            first = f"id: {stream.name}-0\nretry: {_RETRY_MS}\ndata:\n\n" if is_new else ":\n\n"
+            await send_body(send, first.encode())
+            async for line in lines:
+                event_id = f"id: {stream.name}-{stream.position}\n" if stream.name and line else ""
+                await send_body(send, event_id.encode() + _format_event(line))
             await send_body(send, b"", more=False)
         finally:
-            session.client.forget_stream(stream)
+            session.client.release_stream(stream, reader)
             self._sessions.find_session(session.session_id)
+
+
+def _format_event(line: bytes) -> bytes:
+    """Return a message as an event; an empty line is a comment that keeps the connection open."""
+    return b"event: message\ndata: %b\n\n" % line if line else b":\n\n"
+
+
+def _is_resumable(headers: Mapping[str, str]) -> bool:
+    return headers.get(_VERSION_HEADER, "") >= _RESUMABLE_VERSION
+
+
+async def _begin(beginning: Awaitable[ProxySession], identity: Any) -> ProxySession:
+    """Return a session that begins.
+
+    Raises:
+        HttpCallError: There is no room, or the server cannot be reached.
+    """
+    try:
+        return await beginning
+    except TooManySessionsError as error:
+        raise HttpCallError(503, error.problem, code=rpc.SERVER_GONE, identity=identity) from error
+    except DemurError as error:
+        problem = "the server cannot be reached"
+        raise HttpCallError(502, problem, code=rpc.SERVER_GONE, identity=identity) from error
 
 
 def _parse_body(line: bytes) -> rpc.RpcMessage:
@@ -345,10 +497,8 @@ def _parse_body(line: bytes) -> rpc.RpcMessage:
 
 
 def _unsupported_version_error(version: str, identity: Any) -> HttpCallError:
-    problem = "unsupported protocol version"
-    error = HttpCallError(400, problem, code=_UNSUPPORTED_VERSION, identity=identity)
-    versions = {"supported": list(_SUPPORTED_VERSIONS), "requested": version[:100]}
-    error.error["error"]["data"] = versions
+    error = HttpCallError(400, "unsupported protocol version", code=UNSUPPORTED_VERSION)
+    error.error = unsupported_version(identity, version)
     return error
 
 

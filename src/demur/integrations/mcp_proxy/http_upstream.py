@@ -6,7 +6,7 @@ open. Redirects are not followed: the proxy talks only to the server that was na
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import demur.integrations.mcp_proxy.jsonrpc as rpc
@@ -19,11 +19,15 @@ from demur.integrations.mcp_proxy.addressing import (
 )
 from demur.integrations.mcp_proxy.transport import MAX_MESSAGE_BYTES
 
+_RECONNECT_S = 1.0
+_MAX_RECONNECT_S = 30.0
+
 
 class EventSplitter:
     """Splits data into events; an event that is too long becomes None.
 
-    Comments, priming events and events of another name than `message` are skipped.
+    Comments, priming events and events of another name than `message` are skipped. `last_id` is
+    the id of the last event, and `retry_s` says when to return for the next one.
     """
 
     def __init__(self, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
@@ -32,6 +36,17 @@ class EventSplitter:
         self._data: list[bytes] = []
         self._size = 0
         self._name = b""
+        self._id = b""
+        self.last_id = b""
+        self.retry_s = _RECONNECT_S
+        self._after_return = False
+
+    def begin(self) -> None:
+        """Begin a new stream: forget an event that was not completed."""
+        self._rest.clear()
+        self._data.clear()
+        self._size = 0
+        self._name, self._id = b"", self.last_id
         self._after_return = False
 
     def feed(self, piece: bytes) -> list[bytes | None]:
@@ -64,7 +79,12 @@ class EventSplitter:
                 self._data.append(value)
             elif name == b"event":
                 self._name = value
+            elif name == b"id" and PLAIN_HEADER.fullmatch(value.decode("latin-1")):
+                self._id = value
+            elif name == b"retry" and value.isdigit():
+                self.retry_s = min(int(value[:9]) / 1000, _MAX_RECONNECT_S)
             return
+        self.last_id = self._id
         if self._size > self._max_bytes:
             # The skipped part may contain blank lines; resume at the next one.
             done.append(None)
@@ -87,8 +107,9 @@ HTTP_GRACE_S = 2.0
 
 _SESSION_HEADER = "mcp-session-id"
 _VERSION_HEADER = "mcp-protocol-version"
+_EVENT_STREAM = "text/event-stream"
 _HEADERS = {
-    "accept": "application/json, text/event-stream",
+    "accept": f"application/json, {_EVENT_STREAM}",
     "content-type": "application/json",
 }
 _INITIALIZE = "initialize"
@@ -96,8 +117,8 @@ _CANCELLED_METHOD = "notifications/cancelled"
 _TIMEOUT = httpx.Timeout(30.0, read=None)
 # Notifications have no answer, so reading has a timeout, too.
 _NOTIFICATION_TIMEOUT = httpx.Timeout(30.0)
+_RESUME_HEADER = "last-event-id"
 _ANSWER_TOO_LONG = "the answer of the server is too long"
-_RECONNECT_S = 1.0
 _MAX_TRIES = 5
 _OK = 200
 _NOT_FOUND = 404
@@ -124,6 +145,7 @@ class HttpUpstream:
             headers=dict(headers or {}), timeout=_TIMEOUT, transport=transport
         )
         self._received: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_WAITING)
+        self.on_pause: Callable[[rpc.RequestKey], None] | None = None
         self._is_closed = self._is_lost = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Task[None] | None = None
@@ -197,15 +219,14 @@ class HttpUpstream:
 
     def _request_headers(self, message: rpc.RpcMessage | None = None) -> dict[str, str]:
         headers = dict(_HEADERS)
+        if message is not None and (own := message_version(message)):
+            declared = self._declared.headers_for(message)
+            return {**headers, _VERSION_HEADER: own, **message_headers(message), **declared}
         greets = message is not None and message.method == _INITIALIZE
         if self._session is not None and not greets:
             headers[_SESSION_HEADER] = self._session
-        version = self._version
-        if message is not None and (own := message_version(message)):
-            version = own
-            headers |= message_headers(message) | self._declared.headers_for(message)
-        if version is not None and not greets:
-            headers[_VERSION_HEADER] = version
+        if self._version is not None and not greets:
+            headers[_VERSION_HEADER] = self._version
         return headers
 
     async def _post_message(self, line: bytes, value: Any, asks: list[rpc.RpcMessage]) -> None:
@@ -215,6 +236,7 @@ class HttpUpstream:
         problem = "the server closed the connection without an answer"
         headers = self._request_headers(first)
         is_lost = False
+        events = EventSplitter(self._max_bytes)
         try:
             async with self._http.stream(
                 "POST",
@@ -230,10 +252,11 @@ class HttpUpstream:
                 elif any(one.method == _INITIALIZE for one in asks) and response.is_success:
                     self._session = None
                 is_lost = response.status_code == _NOT_FOUND and _SESSION_HEADER in headers
-                problem = await self._read_response(response, waiting) or problem
+                problem = await self._read_response(response, waiting, events) or problem
         # ValueError: a header value that cannot be encoded.
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as failure:
             problem = f"the server cannot be reached: {type(failure).__name__}"
+        await self._resume(waiting, events)
         for key, one in waiting.items():
             error = rpc.error_response(one.value["id"], rpc.SERVER_GONE, problem)
             await self._received.put(rpc.encode_message(error))
@@ -244,13 +267,38 @@ class HttpUpstream:
             self._is_lost = True
             self._wake_reader()
 
+    async def _resume(
+        self, waiting: dict[rpc.RequestKey, rpc.RpcMessage], events: EventSplitter
+    ) -> None:
+        """Return to a stream that ended before the answer, if its events have ids."""
+        tries = 0
+        while waiting and events.last_id and tries < _MAX_TRIES:
+            tries += 1
+            if self.on_pause is not None:
+                for key in waiting:
+                    self.on_pause(key)
+            await asyncio.sleep(events.retry_s)
+            last = events.last_id
+            headers = {**self._request_headers(), _RESUME_HEADER: last.decode("latin-1")}
+            headers["accept"] = _EVENT_STREAM
+            with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
+                async with self._http.stream("GET", self._url, headers=headers) as response:
+                    if not _is_stream(response) or response.status_code != _OK:
+                        return
+                    await self._read_response(response, waiting, events)
+            tries = tries if events.last_id == last else 0
+
     async def _read_response(
-        self, response: httpx.Response, waiting: dict[rpc.RequestKey, rpc.RpcMessage]
+        self,
+        response: httpx.Response,
+        waiting: dict[rpc.RequestKey, rpc.RpcMessage],
+        events: EventSplitter,
     ) -> str | None:
         """Queue the messages of a response; return a problem, if there is one."""
         if _is_stream(response) and response.status_code == _OK:
-            async for line in self._read_events(response):
+            async for line in _read_events(response, events):
                 if line is None:
+                    events.last_id = b""
                     return _ANSWER_TOO_LONG
                 await self._handle_line(line, waiting)
                 if not waiting:
@@ -281,12 +329,6 @@ class HttpUpstream:
                 return None
         return bytes(body).replace(b"\r", b" ").replace(b"\n", b" ").strip()
 
-    async def _read_events(self, response: httpx.Response) -> AsyncIterator[bytes | None]:
-        events = EventSplitter(self._max_bytes)
-        async for piece in response.aiter_bytes():
-            for line in events.feed(piece):
-                yield line
-
     async def _handle_line(
         self, line: bytes, waiting: dict[rpc.RequestKey, rpc.RpcMessage]
     ) -> None:
@@ -311,13 +353,16 @@ class HttpUpstream:
     async def _listen_unasked(self) -> None:
         """Read unsolicited messages, as long as the server offers a stream for them."""
         tries = 0
+        events = EventSplitter(self._max_bytes)
         while tries < _MAX_TRIES:
-            headers = {**self._request_headers(), "accept": "text/event-stream"}
+            headers = {**self._request_headers(), "accept": _EVENT_STREAM}
+            if events.last_id:
+                headers[_RESUME_HEADER] = events.last_id.decode("latin-1")
             try:
                 async with self._http.stream("GET", self._url, headers=headers) as response:
                     if response.status_code != _OK or not _is_stream(response):
                         return
-                    async for line in self._read_events(response):
+                    async for line in _read_events(response, events):
                         tries = 0
                         # No answers come here, so dropping a message leaves no request open.
                         if line is not None:
@@ -325,7 +370,7 @@ class HttpUpstream:
             except httpx.HTTPError:
                 pass
             tries += 1
-            await asyncio.sleep(_RECONNECT_S)
+            await asyncio.sleep(events.retry_s)
 
 
 def _parse_messages(value: Any) -> list[rpc.RpcMessage]:
@@ -337,6 +382,15 @@ def _parse_messages(value: Any) -> list[rpc.RpcMessage]:
     return found
 
 
+async def _read_events(
+    response: httpx.Response, events: EventSplitter
+) -> AsyncIterator[bytes | None]:
+    events.begin()
+    async for piece in response.aiter_bytes():
+        for line in events.feed(piece):
+            yield line
+
+
 def _is_stream(response: httpx.Response) -> bool:
     kind: str = response.headers.get("content-type", "")
-    return kind.lower().startswith("text/event-stream")
+    return kind.lower().startswith(_EVENT_STREAM)

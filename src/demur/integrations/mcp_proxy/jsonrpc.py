@@ -17,6 +17,7 @@ from demur.errors import DemurError
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 UNREADABLE = -32603
 # From the range for implementations.

@@ -24,6 +24,7 @@ from demur.guards.code_execution.event import FileRequest
 from demur.guards.retrieval import RetrievedPassage
 from demur.guards.tool_call import ToolConfig
 from demur.guards.tool_manifest import MAX_NAME_LENGTH
+from demur.integrations._kit import is_changed_fully
 from demur.integrations.mcp_proxy.content import readable_content
 from demur.integrations.mcp_proxy.definitions import (
     DefinitionGuard,
@@ -37,6 +38,8 @@ FRAMEWORK = "mcp-proxy"
 # The recorded action for offered prompts and resources.
 LISTING_ACTION = "mcp.listing"
 READING_METHOD = "resources/read"
+# Calls and what they return can be changed; what a server says unasked cannot.
+CARRIED = frozenset({Surface.TOOL_CALL, Surface.TOOL_RESULT})
 _WARM_UP_TEXT = "ordinary words"
 _SURFACES = (
     Surface.INPUT,
@@ -67,7 +70,8 @@ class ProxyJudge(NamedTuple):
     """Judges what passes the proxy: `calls` with all guards, `definitions` with those of tools.
 
     `pinned` says that definitions are pinned, so that a call need not include them. `run` names
-    the session where a server has several: loops are detected within one session.
+    the session where a server has several: loops are detected within one session, and not at all
+    if the name is empty.
     """
 
     server: str
@@ -79,13 +83,13 @@ class ProxyJudge(NamedTuple):
     def context(self, call_id: object = None) -> CallContext:
         """Return the call context of this server."""
         identity = None if call_id is None else str(call_id)[:256]
-        run = self.server if self.run is None else f"{self.server}/{self.run}"
+        run = self.server if self.run is None else f"{self.server}/{self.run}" if self.run else None
         return CallContext(framework=FRAMEWORK, run=run, call_id=identity)
 
     def warm_up(self) -> None:
         """Have guards compile their rules now, so that the first call is not slow."""
         for surface in (Surface.RETRIEVAL, Surface.TOOL_CALL, Surface.TOOL_RESULT):
-            self.calls.pipeline.run(surface, _WARM_UP_TEXT)
+            self.calls.pipeline.warm_up(surface, _WARM_UP_TEXT)
 
     async def check_tool(self, tool: OfferedTool) -> CheckResult:
         """Return the result for an offered tool; its name is the action."""
@@ -120,8 +124,12 @@ class ProxyJudge(NamedTuple):
         self, name: str, value: Any, arguments: Mapping[str, Any] | None, call_id: object
     ) -> CheckResult:
         """Return the result for what a tool returned."""
-        content, context = readable_content(value), self.context(call_id)
-        return await self.calls.acheck_tool_result(name, content, context, arguments=arguments)
+        parts = (name, readable_content(value), self.context(call_id))
+        result = await self.calls.acheck_tool_result(*parts, arguments=arguments)
+        if is_changed_fully(result, readable_content(result.apply_changes(value))):
+            return result
+        # Encoded content cannot be changed.
+        return await self.calls.refuse_changes().acheck_tool_result(*parts, arguments=arguments)
 
     async def check_passage(
         self, value: Any, source: str, action: str, call_id: object = None
@@ -172,6 +180,7 @@ def make_judge(
         surfaces=(*_SURFACES, Surface.TOOL_LOOP) if rules.loops else _SURFACES,
         changes={Surface.TOOL_CALL: add_rules},
         describe=describe_on_server,
+        carried=CARRIED,
         **settings,
     )
     # Definitions are judged by the settings of the guard of calls.

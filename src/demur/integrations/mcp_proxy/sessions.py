@@ -6,6 +6,7 @@ other message to the client's open stream, or else to the request that was made 
 
 import asyncio
 import contextlib
+import re
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -16,7 +17,7 @@ from demur.errors import DemurError
 from demur.integrations.mcp_proxy.addressing import session_run_name
 from demur.integrations.mcp_proxy.guard import ConnectionGuard
 from demur.integrations.mcp_proxy.judge import Notify
-from demur.integrations.mcp_proxy.transport import Upstream, relay_messages
+from demur.integrations.mcp_proxy.transport import PausingUpstream, Upstream, relay_messages
 
 # Backpressure: how much may wait for the client, and for how long.
 _MAX_WAITING_LINES = 64
@@ -25,11 +26,26 @@ STREAM_TIMEOUT_S = 30.0
 
 
 class EventStream:
-    """A queue of messages in order; it accepts none after its end."""
+    """A queue of messages in order; it accepts none after its end.
+
+    A stream with a `name` can be resumed: it keeps what was read last, and `position` counts what
+    was read. While it is detached, nobody reads it.
+    """
 
     def __init__(
-        self, *, max_waiting: int = _MAX_WAITING_LINES, timeout_s: float = STREAM_TIMEOUT_S
+        self,
+        name: str = "",
+        *,
+        max_waiting: int = _MAX_WAITING_LINES,
+        timeout_s: float = STREAM_TIMEOUT_S,
     ) -> None:
+        self.name = name
+        self.position = 0
+        self.detached = False
+        self._kept: deque[bytes] = deque()
+        self._kept_size = 0
+        # Counts the readers: only the last one gets lines.
+        self.reader = 0
         self._max_waiting = max_waiting
         self._timeout_s = timeout_s
         self._waiting: deque[bytes] = deque()
@@ -45,6 +61,9 @@ class EventStream:
     async def put(self, line: bytes) -> bool:
         """Add a message, and return whether it was accepted; a stream that is not read ends."""
         while self._is_full and not self.ended:
+            if self.detached:
+                self.end()
+                break
             self._room.clear()
             try:
                 await asyncio.wait_for(self._room.wait(), self._timeout_s)
@@ -67,17 +86,59 @@ class EventStream:
         self._more.set()
         self._room.set()
 
-    async def lines(self, keep_alive_s: float) -> AsyncIterator[bytes]:
+    def detach(self, reader: int | None = None) -> None:
+        """End the reading of a stream that can be resumed; any other stream ends.
+
+        With `reader`, do nothing if another one reads it by now.
+        """
+        if reader not in {None, self.reader}:
+            return
+        if not self.name:
+            self.end()
+            return
+        self.detached = True
+        self.reader += 1
+        self._more.set()
+        self._room.set()
+
+    def rewind(self, position: int) -> None:
+        """Have the messages after `position` read again, as far as they are kept."""
+        self.detach()
+        while self._kept and self.position > position:
+            line = self._kept.pop()
+            self._kept_size -= len(line)
+            self._waiting.appendleft(line)
+            self._size += len(line)
+            self.position -= 1
+
+    def _keep_line(self, line: bytes) -> None:
+        self.position += 1
+        if self.name:
+            self._kept.append(line)
+            self._kept_size += len(line)
+        while len(self._kept) > _MAX_WAITING_LINES or self._kept_size > _MAX_WAITING_BYTES:
+            self._kept_size -= len(self._kept.popleft())
+
+    def lines(self, keep_alive_s: float) -> AsyncIterator[bytes]:
         """Yield the messages until the end, and an empty one after each pause of `keep_alive_s`.
 
-        Writing to the connection is the only way to notice that the client is gone.
+        Writing to the connection is the only way to notice that the client is gone. An earlier
+        reader gets no more lines.
         """
-        while True:
+        self.reader += 1
+        self.detached = False
+        return self._read_lines(self.reader, keep_alive_s)
+
+    async def _read_lines(self, reader: int, keep_alive_s: float) -> AsyncIterator[bytes]:
+        while reader == self.reader:
             while self._waiting:
                 line = self._waiting.popleft()
                 self._size -= len(line)
+                self._keep_line(line)
                 self._room.set()
                 yield line
+                if reader != self.reader:
+                    return
             if self.ended:
                 return
             self._more.clear()
@@ -93,6 +154,9 @@ _MAX_POSTED_LINES = 16
 _MAX_BACKLOG = 256
 _MAX_BACKLOG_BYTES = 1024 * 1024
 _PROGRESS_METHOD = "notifications/progress"
+# Streams of one client that wait for it to return.
+_MAX_DETACHED = 8
+_POSITION = re.compile(r"\d{1,9}")
 
 
 class ServerBusyError(DemurError):
@@ -116,12 +180,15 @@ class HttpDownstream:
         self._listening: EventStream | None = None
         self._backlog: deque[bytes] = deque(maxlen=_MAX_BACKLOG)
         self._greeting: rpc.RequestKey | None = None
+        self._named: dict[str, EventStream] = {}
+        self._named_count = 0
         self.is_greeted = False
 
     @property
     def in_use(self) -> bool:
         """Whether one of its streams is open."""
-        return bool(self._waiting) or self._is_listening
+        waits = any(not stream.detached for stream in self._waiting.values())
+        return waits or self._is_listening
 
     # Called for the client.
 
@@ -134,7 +201,9 @@ class HttpDownstream:
         await self._wait_for_room()
         self._append_line(line)
 
-    async def post_request(self, line: bytes, message: rpc.RpcMessage) -> EventStream | None:
+    async def post_request(
+        self, line: bytes, message: rpc.RpcMessage, *, resumable: bool = False
+    ) -> EventStream | None:
         """Queue a request, and return the stream of its answer; None if its id is in use.
 
         Raises:
@@ -144,7 +213,7 @@ class HttpDownstream:
         await self._wait_for_room()
         if message.key in self._waiting:
             return None
-        stream = EventStream()
+        stream = self._new_stream(resumable=resumable)
         if message.method == "initialize":
             self._greeting = message.key
         elif not self._is_listening:
@@ -179,11 +248,46 @@ class HttpDownstream:
         if key in self._waiting:
             self.forget_stream(self._waiting[key])
 
-    def open_stream(self) -> EventStream:
+    def _new_stream(self, *, resumable: bool) -> EventStream:
+        if not resumable:
+            return EventStream()
+        self._named_count += 1
+        stream = self._named[str(self._named_count)] = EventStream(str(self._named_count))
+        return stream
+
+    def resume_stream(self, event_id: str) -> EventStream | None:
+        """Return the stream of an event, to be read from the next one on; None if it is gone."""
+        name, _, position = event_id.partition("-")
+        stream = self._named.get(name)
+        if stream is None or not _POSITION.fullmatch(position):
+            return None
+        stream.rewind(int(position))
+        if stream is self._listening:
+            self._deliver_backlog(stream)
+        return stream
+
+    def pause_request(self, key: rpc.RequestKey) -> None:
+        """End the reading of a request's stream, because the server wants its client to return."""
+        stream = self._waiting.get(key)
+        if stream is not None and stream.name:
+            stream.detach()
+
+    def release_stream(self, stream: EventStream, reader: int) -> None:
+        """Forget a stream that was read, or keep it for a while if it can be resumed."""
+        if not stream.detached and stream.reader == reader:
+            self.forget_stream(stream)
+            self._named.pop(stream.name, None)
+        detached = [one for one in self._named.values() if one.detached]
+        for old in detached[:-_MAX_DETACHED]:
+            self.forget_stream(old)
+            del self._named[old.name]
+
+    def open_stream(self, *, resumable: bool = False) -> EventStream:
         """Open the stream for unsolicited messages; an earlier one ends."""
         if self._listening is not None:
             self._listening.end()
-        self._listening = stream = EventStream()
+            self._named.pop(self._listening.name, None)
+        self._listening = stream = self._new_stream(resumable=resumable)
         if self._is_closed:
             stream.end()
         self._deliver_backlog(stream)
@@ -200,12 +304,17 @@ class HttpDownstream:
         """End all streams, those of requests with an error; later messages are lost."""
         self._is_closed = True
         self._room.set()
-        for (_, identity), stream in list(self._waiting.items()):
-            error = rpc.error_response(identity, rpc.SERVER_GONE, "the session has ended")
+        for key, stream in list(self._waiting.items()):
+            problem = "the session has ended"
+            error = rpc.error_response(self._client_id(key), rpc.SERVER_GONE, problem)
             stream.add(rpc.encode_message(error))
             self.forget_stream(stream)
         if self._listening is not None:
             self._listening.end()
+
+    def _client_id(self, key: rpc.RequestKey) -> Any:
+        """Return the id of a request as its client gave it."""
+        return key[1]
 
     # Called by the relay.
 
@@ -259,7 +368,8 @@ class HttpDownstream:
 
     @property
     def _is_listening(self) -> bool:
-        return self._listening is not None and not self._listening.ended
+        stream = self._listening
+        return stream is not None and not stream.ended and not stream.detached
 
     def _deliver_backlog(self, stream: EventStream) -> None:
         for line in [self._backlog.popleft() for _ in range(min(len(self._backlog), 32))]:
@@ -283,14 +393,24 @@ class TooManySessionsError(DemurError):
     """The proxy has as many sessions as allowed, or is shutting down."""
 
 
-class ProxySession:
-    """A client with a server of its own; `posts` counts its open posts, `owner` is its address."""
+# Owners are named by a key, or else by an address.
+KEY_PREFIX = "key:"
 
-    def __init__(self, session_id: str, now: float, timeout_s: float, owner: str = "") -> None:
+
+class ProxySession:
+    """A client with a server of its own; `posts` counts its open posts, `owner` is its caller.
+
+    `run` names it where loops are counted; it is empty if its requests may be of several clients.
+    """
+
+    def __init__(
+        self, session_id: str, now: float, client: HttpDownstream, owner: str, run: str
+    ) -> None:
         self.session_id = session_id
         self.owner = owner
+        self.run = run
         self.task: asyncio.Task[None] | None = None
-        self.client = HttpDownstream(timeout_s)
+        self.client = client
         self.stopped = asyncio.Event()
         self.used_at = now
         self.posts = 0
@@ -345,10 +465,37 @@ class ProxySessions:
         self._sessions: dict[str, ProxySession] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._opening: Counter[str] = Counter()
+        self._stateless: dict[str, ProxySession] = {}
+        self._sharing = asyncio.Lock()
         self._closing = False
 
-    async def begin_session(self, owner: str = "") -> ProxySession:
-        """Begin a session with a running server; `owner` is the address of its client.
+    def find_stateless(self, owner: str) -> ProxySession | None:
+        """Return the session that the requests without a session share, and mark it as used."""
+        session = self._stateless.get(owner)
+        return None if session is None else self.find_session(session.session_id)
+
+    async def share_session(
+        self, owner: str, make_client: Callable[[float], HttpDownstream]
+    ) -> ProxySession:
+        """Return the session that the requests of an owner share, and begin it if necessary.
+
+        Raises:
+            TooManySessionsError: There is no room for one more.
+            InputError: The server cannot be started.
+        """
+        async with self._sharing:
+            session = self.find_stateless(owner)
+            if session is None:
+                # Anonymous requests may be of several clients.
+                run = session_run_name(owner) if owner.startswith(KEY_PREFIX) else ""
+                session = await self.begin_session(owner, make_client(self._timeout_s), run=run)
+                self._stateless[owner] = session
+            return session
+
+    async def begin_session(
+        self, owner: str = "", client: HttpDownstream | None = None, *, run: str | None = None
+    ) -> ProxySession:
+        """Begin a session with a running server; `owner` is the caller.
 
         Raises:
             TooManySessionsError: There is no room for one more.
@@ -370,7 +517,10 @@ class ProxySessions:
             raise
         finally:
             self._opening[owner] -= 1
-        session = ProxySession(self._new_id(), self._monotonic(), self._timeout_s, owner)
+        session_id = self._new_id()
+        name = session_run_name(session_id) if run is None else run
+        client = client or HttpDownstream(self._timeout_s)
+        session = ProxySession(session_id, self._monotonic(), client, owner, name)
         task = session.task = asyncio.create_task(self._run_session(session, server))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -410,8 +560,13 @@ class ProxySessions:
 
     def end_session(self, session: ProxySession) -> None:
         """Remove a session, and stop its server."""
-        self._sessions.pop(session.session_id, None)
+        self._forget_session(session)
         session.stopped.set()
+
+    def _forget_session(self, session: ProxySession) -> None:
+        self._sessions.pop(session.session_id, None)
+        if self._stateless.get(session.owner) is session:
+            del self._stateless[session.owner]
 
     def end_idle(self) -> None:
         """End the sessions that are idle for long and have no open stream."""
@@ -431,11 +586,13 @@ class ProxySessions:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _run_session(self, session: ProxySession, server: Upstream) -> None:
-        guard = self._guard_for(session.run_name)
+        guard = self._guard_for(session.run)
+        if isinstance(server, PausingUpstream):
+            server.on_pause = session.client.pause_request
         try:
             await relay_messages(guard, session.client, server, session.stopped)
         except Exception as error:  # noqa: BLE001 - a failed session must not end the others
             self._notify(f"session {session.run_name} failed: {type(error).__name__}")
         finally:
             session.client.close()
-            self._sessions.pop(session.session_id, None)
+            self._forget_session(session)

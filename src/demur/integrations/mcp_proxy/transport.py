@@ -12,8 +12,9 @@ import signal
 import stat
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
+import demur.integrations.mcp_proxy.jsonrpc as rpc
 from demur.errors import InputError
 from demur.integrations.mcp_proxy.guard import ConnectionGuard, ProxyOutput
 
@@ -37,6 +38,13 @@ class Upstream(Peer, Protocol):
 
     async def close(self) -> int:
         """Close it, and return its exit status."""
+
+
+@runtime_checkable
+class PausingUpstream(Protocol):
+    """A server that may end the stream of a request that it answers later: it calls `on_pause`."""
+
+    on_pause: Callable[[rpc.RequestKey], None] | None
 
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024

@@ -13,7 +13,7 @@ beside tool calls in a run that is not streamed; images and files in a prompt.
 import dataclasses
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from typing import Any, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, Literal, NoReturn, TypeAlias, Unpack, get_args
 from weakref import WeakValueDictionary
 
 from agents import (
@@ -39,19 +39,34 @@ from agents import (
 from agents.memory import Session
 from agents.result import RunResultBase
 
+from demur.codes.vocabulary import Surface
+from demur.enforce.context import Steps, adrive, drive
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Approval, CheckResult, GrantFor, Refused, check_approval
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations._kit import ContextSource, check_context
+from demur.integrations._kit import (
+    AdapterOptions,
+    Approver,
+    ContextSource,
+    adapt_enforcer,
+    check_context,
+    choose_grant_for,
+)
 from demur.integrations.openai_agents.hooks import AgentHooks
-from demur.integrations.openai_agents.items import RefusedEnd, filter_events, to_output
+from demur.integrations.openai_agents.items import (
+    RefusedEnd,
+    filter_events,
+    read_new_prompt,
+    to_output,
+)
 from demur.integrations.openai_agents.protection import AgentProtection
 from demur.integrations.openai_agents.run import CleanSession
 
 __all__ = ["OpenAIAgentsGuard"]
 
 OnModelRefusal = Literal["say", "raise"]
+_CARRIED = frozenset({Surface.INPUT, Surface.TOOL_CALL, Surface.TOOL_RESULT})
 RunInput: TypeAlias = str | list[Any] | RunState[Any]
 
 
@@ -64,7 +79,11 @@ class OpenAIAgentsGuard:
     `Refused`. With `approval="interrupt"`, a call that needs approval interrupts the run. After
     a person approved that very call, demur checks it again, with grants from `grant_for` or
     from the enforcer's authority. Without a grant the call stays refused and the model is
-    informed: neither an approval alone nor one for all calls of a tool is enough.
+    informed: neither an approval alone nor one for all calls of a tool is enough. The yes of an
+    `approver` counts as a grant: a name, or a function of the check result and the SDK's context.
+    `on_finding`, `mode` and `tools` are those of all adapters: `run` changes prompts, and function
+    tools and custom tools get changed arguments and return changed results. The SDK lets nobody
+    change an answer or a call to an MCP server, so those are refused.
     """
 
     def __init__(
@@ -75,15 +94,19 @@ class OpenAIAgentsGuard:
         on_model_refusal: OnModelRefusal = "say",
         approval: Approval = "message",
         grant_for: GrantFor | None = None,
+        approver: Approver | None = None,
+        **options: Unpack[AdapterOptions],
     ) -> None:
         if on_model_refusal not in get_args(OnModelRefusal):
             wrong = f"unknown setting `{on_model_refusal}`"
             raise InputError(wrong, where="on_model_refusal", help="`say` or `raise`")
-        self._enforcer = Enforcer.coerce(enforcer)
+        self._enforcer = adapt_enforcer(
+            enforcer, carried=_CARRIED, approver=approver, approval=approval, **options
+        )
         self._hooks = AgentHooks(
             self._enforcer,
             check_context(context),
-            grant_for,
+            choose_grant_for(self._enforcer, grant_for, approver),
             say_refusal=on_model_refusal == "say",
             interrupts=check_approval(approval) == "interrupt",
         )
@@ -111,8 +134,8 @@ class OpenAIAgentsGuard:
     def run_config(self, **settings: Any) -> RunConfig:
         """Return a run configuration in which tools run one after the other.
 
-        By default the calls of one turn run concurrently, so a tool may finish before another
-        call of that turn is refused.
+        By default the calls of one turn run concurrently, so later ones may run although an
+        earlier one is refused hard. One after the other, only calls before it have run.
         """
         return _run_tools_serially(RunConfig(**settings))
 
@@ -146,6 +169,7 @@ class OpenAIAgentsGuard:
         """
         guarded = self._guard_agent(agent, run_input)
         settings = self._run_settings(session, run_input, **more)
+        run_input = await adrive(self._change_input(run_input, more.get("context")))
         try:
             return await Runner.run(guarded, run_input, **settings)
         except (AgentsException, Refused):
@@ -161,6 +185,7 @@ class OpenAIAgentsGuard:
         """Run a guarded agent like `run`, outside of an event loop."""
         guarded = self._guard_agent(agent, run_input)
         settings = self._run_settings(session, run_input, **more)
+        run_input = drive(self._change_input(run_input, more.get("context")))
         try:
             return Runner.run_sync(guarded, run_input, **settings)
         except (AgentsException, Refused):
@@ -175,7 +200,9 @@ class OpenAIAgentsGuard:
     ) -> RunResultStreaming:
         """Start a guarded run; read its events by `stream_events`."""
         settings = self._run_settings(session, run_input, **more)
-        return Runner.run_streamed(self._guard_agent(agent, run_input), run_input, **settings)
+        guarded = self._guard_agent(agent, run_input)
+        run_input = drive(self._change_input(run_input, more.get("context")))
+        return Runner.run_streamed(guarded, run_input, **settings)
 
     async def stream_events(self, result: RunResultStreaming) -> AsyncIterator[StreamEvent]:
         """Yield the events of a streamed run with checked text only.
@@ -200,6 +227,16 @@ class OpenAIAgentsGuard:
         except Exception as error:
             _raise_if_refused(await self._enforcer.aread_refusal(error, context), error)
             raise
+
+    def _change_input(self, run_input: RunInput, context: Any) -> Steps[RunInput]:
+        """Return the input with changed texts; the guardrail refuses what is left."""
+        if isinstance(run_input, RunState) or not self._enforcer.may_change(Surface.INPUT):
+            return run_input
+        call_context = self._hooks.context_for(RunContextWrapper(context))
+        text = read_new_prompt(run_input)
+        result = yield from self._enforcer.prompt_steps(text, call_context)
+        changed: RunInput = result.apply_changes(run_input)
+        return changed
 
     def _build_protection(self, unguarded: Iterable[str] = ()) -> AgentProtection:
         return AgentProtection(self._hooks, self._exempt, frozenset(unguarded))

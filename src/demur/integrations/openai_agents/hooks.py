@@ -1,6 +1,7 @@
 """Guardrails and approval hooks that the OpenAI Agents SDK calls during a run."""
 
 import inspect
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
@@ -27,6 +28,7 @@ from agents import (
 from agents.tool_context import ToolContext
 from agents.tracing import get_current_trace
 
+from demur.codes.vocabulary import Surface
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult, GrantFor, Refused, acollect_grants
@@ -128,6 +130,12 @@ class AgentHooks:
         interrupts: bool,
     ) -> None:
         self._enforcer = enforcer
+        # Where the SDK offers no way to change a text, it is refused.
+        self._plain = enforcer.refuse_changes()
+        self.changes_tools = any(
+            enforcer.may_change(one) for one in (Surface.TOOL_CALL, Surface.TOOL_RESULT)
+        )
+        self.changeable: set[str] = set()
         self._context = context
         self._grant_for = grant_for
         self._say_refusal = say_refusal
@@ -148,7 +156,7 @@ class AgentHooks:
         del agent
         run = self.run_state(ctx)
         run.prompt = read_new_prompt(run_input)
-        result = await self._enforcer.acheck_prompt(run.prompt, self.context_for(ctx))
+        result = await self._plain.acheck_prompt(run.prompt, self.context_for(ctx))
         run.allowed = result.allowed
         await run.release_writes()
         return to_output(result)
@@ -174,32 +182,63 @@ class AgentHooks:
         return GuardrailFunctionOutput(info, tripwire_triggered=False)
 
     async def _on_tool_call(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
-        return to_tool_output(await self.check_call(data.context, data.context.tool_arguments))
+        ctx = data.context
+        result = await self.check_call(ctx, ctx.tool_arguments)
+        run = self.run_state(ctx)
+        if result.changes is not None:
+            changed = result.apply_changes(parse_arguments(ctx.tool_arguments))
+            run.arguments = json.dumps(changed, ensure_ascii=False)
+        return to_tool_output(result)
 
     async def _on_tool_result(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
         ctx = data.context
         return to_tool_output(await self.check_result(ctx, data.output, ctx.tool_arguments))
+
+    def make_changeable(self, name: str, invoke: Any) -> Any:
+        """Return the function of a tool that gets changed arguments and returns changed results."""
+        self.changeable.add(name)
+
+        async def invoke_tool(ctx: ToolContext[Any], arguments: str) -> Any:
+            changed = self.run_state(ctx).arguments
+            output = await invoke(ctx, arguments if changed is None else changed)
+            return await self.change_output(ctx, output, ctx.tool_arguments)
+
+        return invoke_tool
+
+    async def change_output(
+        self, ctx: ToolContext[Any], output: Any, arguments: Mapping[str, Any] | str
+    ) -> Any:
+        """Return the output of a tool with changed texts; what is left is checked after it."""
+        if not self._enforcer.may_change(Surface.TOOL_RESULT):
+            return output
+        result = await self.check_result(ctx, output, arguments, self._enforcer)
+        return result.apply_changes(output)
 
     async def check_call(
         self, ctx: ToolContext[Any], arguments: Mapping[str, Any] | str
     ) -> CheckResult:
         """Check a call that is due."""
         name, context = ctx.qualified_tool_name, self.context_for(ctx, call_id=ctx.tool_call_id)
+        enforcer = self._enforcer if name in self.changeable else self._plain
         result = self.pending.take_result(context, name, arguments)
         if result is None:
-            result = await self._enforcer.acheck_tool_call(name, arguments, context)
+            result = await enforcer.acheck_tool_call(name, arguments, context)
         if result.needs_approval and is_approved(ctx):
             grants = await acollect_grants(self._grant_for, result, ctx)
             self.run_state(ctx).grants = grants
             # Check again even without grants: the enforcer's authority may have one by now.
-            result = await self._enforcer.acheck_tool_call(name, arguments, context, grants=grants)
+            result = await enforcer.acheck_tool_call(name, arguments, context, grants=grants)
         return result
 
     async def check_result(
-        self, ctx: ToolContext[Any], output: Any, arguments: Mapping[str, Any] | str
+        self,
+        ctx: ToolContext[Any],
+        output: Any,
+        arguments: Mapping[str, Any] | str,
+        enforcer: Enforcer | None = None,
     ) -> CheckResult:
-        """Check the result of a call."""
-        return await self._enforcer.acheck_tool_result(
+        """Check the result of a call; by default as one that cannot be changed."""
+        return await (enforcer or self._plain).acheck_tool_result(
             ctx.qualified_tool_name,
             output,
             self.context_for(ctx, call_id=ctx.tool_call_id),
@@ -216,7 +255,7 @@ class AgentHooks:
             ToolInputGuardrailTripwireTriggered: It is a hard refusal.
         """
         context = self.context_for(ctx)
-        result = await self._enforcer.acheck_tool_call(name, arguments or "{}", context)
+        result = await self._plain.acheck_tool_call(name, arguments or "{}", context)
         if result.is_hard:
             raise self.call_tripwire(result)
         return None if result.allowed else result.model_message
@@ -263,7 +302,8 @@ class AgentHooks:
         """
         context, run = self.context_for(ctx, call_id=call_id), self.run_state(ctx)
         await run.accept_input()
-        result = await self._enforcer.acheck_tool_call(name, arguments, context)
+        enforcer = self._enforcer if name in self.changeable else self._plain
+        result = await enforcer.acheck_tool_call(name, arguments, context)
         refused = not result.allowed and not result.needs_approval
         if refused and result.is_hard:
             raise self.call_tripwire(result)

@@ -57,6 +57,7 @@ class GuardedCustomTool(CustomTool):
         )
         self.inner = inner
         self.hooks = hooks
+        hooks.changeable.add(self.name)
         self.tool_config = inner.tool_config
         self._tripwires: WeakKeyDictionary[ToolContext[Any], AgentsException] = WeakKeyDictionary()
 
@@ -82,8 +83,9 @@ class GuardedCustomTool(CustomTool):
         if not result.allowed:
             return self._refuse_call(ctx, result, hooks.call_tripwire)
         try:
-            output = self.inner.on_invoke_tool(ctx, text)
+            output = self.inner.on_invoke_tool(ctx, result.apply_changes(text))
             output = await output if inspect.isawaitable(output) else output
+            output = await hooks.change_output(ctx, output, arguments)
         except Exception as error:
             # The SDK passes the error text to the model, so check it like a result.
             words = str(error) or type(error).__name__
@@ -354,6 +356,10 @@ class AgentProtection(NamedTuple):
         if not self._has_approval_hook(tool):
             name, own = tool.qualified_name, tool.needs_approval
             guarded.needs_approval = partial(self.hooks.needs_approval, name, own)
+            guarded.on_invoke_tool = _hide_preparation(guarded.on_invoke_tool)
+        if self.hooks.changes_tools:
+            invoke = guarded.on_invoke_tool
+            guarded.on_invoke_tool = self.hooks.make_changeable(tool.qualified_name, invoke)
         return guarded
 
     def _may_be_unguarded(self, tool: Any) -> bool:
@@ -378,6 +384,21 @@ class AgentProtection(NamedTuple):
             return self.protect_agent(agent, {**copies})
 
         return GuardedHandoff(inner, self.hooks, HandoffTarget(owner, target, guard_agent))
+
+
+def _hide_preparation(invoke: Any) -> Any:
+    """Return a tool's function without its argument preparation.
+
+    With an approval hook, the SDK prepares arguments first. If that changes them (a default
+    filled in, `20` for a `float`), it interrupts the run without calling the hook.
+    """
+    if not hasattr(invoke, "prepare_arguments"):
+        return invoke
+
+    async def invoke_tool(ctx: Any, arguments: str) -> Any:
+        return await invoke(ctx, arguments)
+
+    return invoke_tool
 
 
 def _list_capabilities(agent: Agent[Any]) -> list[Any]:

@@ -22,7 +22,7 @@ class AgentRunState:
     """The state of one run: prompt, check results, waiting calls and held session writes.
 
     `allowed` is None until the input is checked; session writes are held until then. `grants`
-    are those of a call, in the run context of that call.
+    and changed `arguments` are those of a call, in the run context of that call.
     """
 
     def __init__(self) -> None:
@@ -31,6 +31,7 @@ class AgentRunState:
         self.spoken_refusal: tuple[str, CheckResult] | None = None
         self.has_written = False
         self.grants: tuple[Grant, ...] = ()
+        self.arguments: str | None = None
         self.waiting: dict[str, CheckResult] = {}
         self._answers: dict[str, CheckResult] = {}
         self._held: list[Callable[[], Awaitable[None]]] = []

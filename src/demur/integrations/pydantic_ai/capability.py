@@ -1,6 +1,6 @@
 """The capability: each hook of Pydantic AI calls the enforcer."""
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from pydantic_ai import RunContext
@@ -10,24 +10,42 @@ from pydantic_ai.exceptions import (
     ApprovalRequired,
     FallbackExceptionGroup,
     ModelRetry,
+    RetryModelRequest,
     ToolFailed,
 )
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturn,
+    UserPromptPart,
+)
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.output import OutputContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
+from demur.codes.vocabulary import Surface
+from demur.enforce.changes import OnFinding
 from demur.enforce.context import CallContext
-from demur.enforce.describe import extract_texts
-from demur.enforce.enforcer import Enforcer
+from demur.enforce.enforcer import EnforceMode, Enforcer, Tools
 from demur.enforce.result import Approval, CheckResult, GrantFor, check_approval
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations._kit import ContextSource, check_context, resolve_context
+from demur.integrations._kit import (
+    Approver,
+    ContextSource,
+    adapt_enforcer,
+    check_context,
+    choose_grant_for,
+    is_changed_fully,
+    resolve_context,
+)
 from demur.integrations.pydantic_ai.messages import (
     RunRefused,
     build_output_call,
+    change_result,
     clean_history,
     content_text,
     deny_call,
@@ -44,6 +62,7 @@ __all__ = ["PydanticAIGuard"]
 _FRAMEWORK = "pydantic-ai"
 # Kinds of tools whose calls go to the program or to a person first.
 _DEFERRED_KINDS = ("external", "unapproved")
+_CARRIED = frozenset({Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL, Surface.TOOL_RESULT})
 
 
 @dataclass
@@ -54,7 +73,10 @@ class PydanticAIGuard(AbstractCapability[Any]):
     `approval="model_message"`, a call that needs approval is refused with a message to the model;
     with `"interrupt"`, the run ends in `DeferredToolRequests`, with the envelope in the
     `metadata` under `refusal`. An approval needs a signed grant: as `grant` or `grants` in the
-    metadata of the results, or from `grant_for`, which demur calls after the approval.
+    metadata of the results, or from `grant_for`, which demur calls after the approval. The yes of
+    an `approver` is one as well: a name, or a function of the check result and the run.
+    `on_finding`, `mode` and `tools` are those of all adapters; streams are held to their end where
+    an answer may be changed, and only whole answers are asked for again.
     """
 
     enforcer: Enforcer | Gate
@@ -62,12 +84,25 @@ class PydanticAIGuard(AbstractCapability[Any]):
     context: ContextSource | None = None
     approval: Approval = "message"
     grant_for: GrantFor | None = None
+    approver: Approver | None = None
+    on_finding: OnFinding | None = None
+    mode: EnforceMode | None = None
+    tools: Tools | None = None
     _enforcer: Enforcer = field(init=False, repr=False, compare=False)
+    _grant_for: GrantFor | None = field(init=False, repr=False, compare=False)
     _run: PydanticRunState = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Validate the options."""
-        self._enforcer = Enforcer.coerce(self.enforcer)
+        self._enforcer = adapt_enforcer(
+            self.enforcer,
+            carried=_CARRIED,
+            approver=self.approver,
+            approval=self.approval,
+            on_finding=self.on_finding,
+            mode=self.mode,
+            tools=self.tools,
+        )
         check_approval(self.approval)
         check_context(self.context)
         if self.grant_for is not None and not callable(self.grant_for):
@@ -75,7 +110,8 @@ class PydanticAIGuard(AbstractCapability[Any]):
             raise InputTypeError.wrong_type("grant_for", expected, self.grant_for)
         if self.defer_loading:
             raise InputError("the guard does not support `defer_loading`", help="leave it out")
-        self._run = PydanticRunState.begin(self._enforcer, self.grant_for)
+        self._grant_for = choose_grant_for(self._enforcer, self.grant_for, self.approver)
+        self._run = PydanticRunState.begin(self._enforcer, self._grant_for)
 
     def get_ordering(self) -> CapabilityOrdering:
         """Return the innermost position, so that demur checks what model and tools really get."""
@@ -87,7 +123,7 @@ class PydanticAIGuard(AbstractCapability[Any]):
         # Skip `__post_init__`: the options are validated, and this is part of every run.
         own = object.__new__(type(self))
         own.__dict__.update(
-            self.__dict__, _run=PydanticRunState.begin(self._enforcer, self.grant_for)
+            self.__dict__, _run=PydanticRunState.begin(self._enforcer, self._grant_for)
         )
         return own
 
@@ -115,6 +151,7 @@ class PydanticAIGuard(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Check user messages since the last answer, and unchecked tool results."""
+        self._run.conversation.reask = None
         await self._check_request(ctx, request_context.messages)
         return request_context
 
@@ -123,6 +160,9 @@ class PydanticAIGuard(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """Check messages that other capabilities added for this model."""
         await self._check_request(ctx, request_context.messages)
+        if reason := self._run.conversation.reask:
+            again = ModelRequest([UserPromptPart(reason)])
+            return replace(request_context, messages=[*request_context.messages, again])
         return request_context
 
     async def _check_request(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> None:
@@ -133,14 +173,14 @@ class PydanticAIGuard(AbstractCapability[Any]):
         hard: CheckResult | None = None
         for unchecked in run.results.find_unchecked(new):
             call = find_call(messages, unchecked.call_id)
-            result = await self._enforcer.acheck_tool_result(
+            result, content = await self._check_result(
                 unchecked.name,
-                to_jsonable(unchecked.content),
+                unchecked.content,
                 self._context_for(ctx, None if call is None else call.tool_call_id),
-                arguments=None if call is None else call.args_as_json_str(),
-                grants=run.calls.grants.get(unchecked.call_id, ()),
+                None if call is None else call.args_as_json_str(),
+                unchecked.call_id,
             )
-            run.results.apply_result(unchecked, result)
+            run.results.apply_result(unchecked, result, content)
             hard = result if hard is None and result.is_hard else hard
         if hard is not None:
             raise RunRefused(hard)
@@ -148,9 +188,21 @@ class PydanticAIGuard(AbstractCapability[Any]):
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """Check the model's response before it enters the history."""
+        """Check the model's response before it enters the history.
+
+        Raises:
+            RetryModelRequest: The model may answer once more.
+        """
         parameters, context = request_context.model_request_parameters, self._context_for(ctx)
-        return await self._run.conversation.check_response(response, parameters, context)
+        conversation = self._run.conversation
+        try:
+            return await conversation.check_response(response, parameters, context)
+        except RunRefused as refused:
+            reason = refused.result.reask_message
+            if not reason or conversation.reask or request_context.streaming:
+                raise
+            conversation.reask = reason
+            raise RetryModelRequest from refused
 
     def get_wrapper_model(self, model: Model) -> Model:
         """Return the model with filtered streams."""
@@ -185,9 +237,8 @@ class PydanticAIGuard(AbstractCapability[Any]):
             ModelRetry: The answer is incomplete; streaming waits for the whole.
         """
         if not ctx.partial_output:
-            text = output if isinstance(output, str) else extract_texts(to_jsonable(output))
-            await self._run.conversation.check_answer(text, self._context_for(ctx))
-        elif output_context.object_def is not None or output_context.tool_call is not None:
+            return await self._run.conversation.check_output(output, self._context_for(ctx))
+        if output_context.object_def is not None or output_context.tool_call is not None:
             # Streamed text is cleared piece by piece; structured output only as a whole.
             raise ModelRetry("it is not whole yet")
         return output
@@ -229,12 +280,16 @@ class PydanticAIGuard(AbstractCapability[Any]):
     ) -> dict[str, Any]:
         """Check the call and all others of its response: none runs if one ends the run."""
         request = RequestedToolCall(call, tool_def, to_jsonable(args))
-        result = await self._run.calls.check_call(request, ctx, self._context_for(ctx))
+        context = self._context_for(ctx)
+        result = await self._run.calls.check_call(request, ctx, context)
+        changed = result.apply_changes(args)
+        if not is_changed_fully(result, to_jsonable(changed)):
+            result = await self._run.calls.check_unchanged(request, context)
         waits = result.needs_approval and not ctx.tool_call_approved
         if waits and self.approval == "interrupt":
             raise ApprovalRequired(metadata={"refusal": result.envelope})
         self._deny_call(result, call)
-        return args
+        return args if result.changes is None else changed
 
     async def on_tool_execute_error(
         self,
@@ -262,13 +317,9 @@ class PydanticAIGuard(AbstractCapability[Any]):
     ) -> Any:
         """Check the tool's result before a model reads it."""
         del tool_def
-        run = self._run
-        checked = await self._enforcer.acheck_tool_result(
-            call.tool_name,
-            result_content(result),
-            self._context_for(ctx, call.tool_call_id),
-            arguments=to_jsonable(args),
-            grants=run.calls.grants.get(call.tool_call_id, ()),
+        run, call_id = self._run, call.tool_call_id
+        checked, result = await self._check_result(
+            call.tool_name, result, self._context_for(ctx, call_id), to_jsonable(args), call_id
         )
         self._deny_call(checked, call)
         if isinstance(result, ToolReturn):
@@ -277,6 +328,24 @@ class PydanticAIGuard(AbstractCapability[Any]):
         else:
             run.results.allow_content(call.tool_name, result)
         return result
+
+    async def _check_result(
+        self, name: str, value: Any, context: CallContext, arguments: Any, call_id: str
+    ) -> tuple[CheckResult, Any]:
+        """Check what a tool returned; return it with changed texts."""
+        checked, changed = CheckResult(Surface.TOOL_RESULT), value
+        for enforcer in (self._enforcer, self._enforcer.refuse_changes()):
+            checked = await enforcer.acheck_tool_result(
+                name,
+                result_content(value),
+                context,
+                arguments=arguments,
+                grants=self._run.calls.grants.get(call_id, ()),
+            )
+            changed = change_result(value, checked)
+            if is_changed_fully(checked, result_content(changed)):
+                break
+        return checked, changed
 
     def _deny_call(self, result: CheckResult, call: ToolCallPart) -> None:
         if not result.allowed:

@@ -1,6 +1,6 @@
 """Pydantic AI's messages and tools as plain values, and refusals in its own types."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -10,6 +10,7 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    ModelResponsePart,
     TextContent,
     TextPart,
     ToolCallPart,
@@ -113,6 +114,40 @@ def result_content(result: Any) -> Any:
     return value if result.content is None else [value, to_jsonable(result.content)]
 
 
+def change_content(content: Any, result: CheckResult) -> Any:
+    """Return the content of a prompt or result with changed texts."""
+    if isinstance(content, TextContent):
+        return replace(content, content=result.apply_changes(content.content))
+    if isinstance(content, list | tuple):
+        return [change_content(one, result) for one in content]
+    return result.apply_changes(content)
+
+
+def change_result(value: Any, result: CheckResult) -> Any:
+    """Return what a tool returned with changed texts."""
+    if result.changes is None:
+        return value
+    if not isinstance(value, ToolReturn):
+        return change_content(value, result)
+    content = change_content(value.content, result)
+    return replace(value, return_value=result.apply_changes(value.return_value), content=content)
+
+
+def change_response(
+    response: ModelResponse, result: CheckResult, outputs: Collection[str]
+) -> ModelResponse:
+    """Return a response with changed texts, and changed arguments of output tools."""
+
+    def change(part: ModelResponsePart) -> ModelResponsePart:
+        if isinstance(part, TextPart):
+            return replace(part, content=result.apply_changes(part.content))
+        if isinstance(part, ToolCallPart) and part.tool_name in outputs:
+            return replace(part, args=result.apply_changes(part.args))
+        return part
+
+    return replace(response, parts=list(map(change, response.parts)))
+
+
 def build_output_call(context: OutputContext, output: Any) -> ToolCallPart:
     """Return the call of the output function with the model's output as arguments."""
     call, tool = context.tool_call, context.tool_def
@@ -127,7 +162,18 @@ def build_output_call(context: OutputContext, output: Any) -> ToolCallPart:
 
 
 class RunRefused(Refused, AgentRunError):  # noqa: N818 - a refusal is no error
-    """A refusal ended the run; `result` and `envelope` say why."""
+    """A refusal ended the run; `result` and `envelope` say why.
+
+    `str()` is the text for a person, because the framework's UI streams send it to people. The
+    refusal line is in the notes, so that tracebacks show it.
+    """
+
+    def __init__(self, result: CheckResult) -> None:
+        super().__init__(result)
+        self.add_note(result.line)
+
+    def __str__(self) -> str:
+        return self.result.user_text
 
 
 def require_allowed(result: CheckResult) -> CheckResult:

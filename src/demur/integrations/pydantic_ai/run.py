@@ -5,7 +5,7 @@ each request to the model is searched for unchecked results.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,16 +23,20 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from demur.codes.vocabulary import Surface
 from demur.enforce.context import CallContext
 from demur.enforce.describe import extract_texts
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult, GrantFor, acollect_grants
 from demur.errors import InputError
+from demur.integrations._kit import is_changed_fully
 from demur.integrations._kit.approval import parse_metadata_grants
 from demur.integrations.pydantic_ai.messages import (
     RunRefused,
     add_resources,
     build_denial,
+    change_content,
+    change_response,
     content_text,
     convert_definition,
     find_response_of,
@@ -93,6 +97,12 @@ class RunCalls:
             raise RunRefused(self._hard)
         return result
 
+    async def check_unchanged(
+        self, request: RequestedToolCall, context: CallContext
+    ) -> CheckResult:
+        """Check a call again whose arguments cannot be changed."""
+        return await self._run_check(request, context, enforcer=self._enforcer.refuse_changes())
+
     async def prepare_approved(
         self, request: RequestedToolCall, ctx: RunContext[Any], context: CallContext
     ) -> None:
@@ -142,10 +152,14 @@ class RunCalls:
         return result
 
     async def _run_check(
-        self, request: RequestedToolCall, context: CallContext, grants: Sequence[Grant] = ()
+        self,
+        request: RequestedToolCall,
+        context: CallContext,
+        grants: Sequence[Grant] = (),
+        enforcer: Enforcer | None = None,
     ) -> CheckResult:
         call, tool, arguments = request
-        result = await self._enforcer.acheck_tool_call(
+        result = await (enforcer or self._enforcer).acheck_tool_call(
             call.tool_name,
             arguments,
             context._replace(call_id=call.tool_call_id),
@@ -225,10 +239,12 @@ class RunResults:
                     found.append(one)
         return found
 
-    def apply_result(self, unchecked: UncheckedResult, result: CheckResult) -> None:
-        """Note an allowed result, or replace a refused one."""
+    def apply_result(self, unchecked: UncheckedResult, result: CheckResult, content: Any) -> None:
+        """Note an allowed result with its content, or replace a refused one."""
         if result.allowed:
-            self.allow_content(unchecked.name, unchecked.content)
+            self.allow_content(unchecked.name, content)
+            if result.changes is not None:
+                _set_part(unchecked, replace(_part_of(unchecked), content=content))
         else:
             self.allow_content(unchecked.name, result.model_message)
             _replace_content(unchecked, result)
@@ -236,12 +252,20 @@ class RunResults:
 
 def _replace_content(unchecked: UncheckedResult, result: CheckResult) -> None:
     """Replace a result by its refusal, in the history too."""
-    parts: list[ModelRequestPart] = list(unchecked.message.parts)
-    part: Any = parts[unchecked.position]
+    part = _part_of(unchecked)
     if getattr(part, "tool_name", None):
-        parts[unchecked.position] = build_denial(result, unchecked.name, unchecked.call_id)
+        _set_part(unchecked, build_denial(result, unchecked.name, unchecked.call_id))
     else:
-        parts[unchecked.position] = replace(part, content=result.model_message)
+        _set_part(unchecked, replace(part, content=result.model_message))
+
+
+def _part_of(unchecked: UncheckedResult) -> Any:
+    return unchecked.message.parts[unchecked.position]
+
+
+def _set_part(unchecked: UncheckedResult, part: ModelRequestPart) -> None:
+    parts: list[ModelRequestPart] = list(unchecked.message.parts)
+    parts[unchecked.position] = part
     # The framework holds the message in two lists; a copy would reach only one of them.
     unchecked.message.parts = parts
 
@@ -270,7 +294,9 @@ class RunConversation:
         self._checked: set[_PromptKey] = set()
         self._added: set[str] = set()
         self._cleared: set[str] = set()
+        self._plain = enforcer.refuse_changes()
         self.prompt: str | None = None
+        self.reask: str | None = None
 
     def allow_text(self, text: str) -> None:
         """Note a text that a tool added and that was checked as its result."""
@@ -289,26 +315,43 @@ class RunConversation:
         text = content_text(part.content)
         return not text or text in self._added or (part.timestamp, text) in self._checked
 
-    async def check_prompts(self, prompts: Iterable[UserPromptPart], context: CallContext) -> None:
-        """Check prompts before a model reads them."""
-        keys = [(part.timestamp, content_text(part.content)) for part in prompts]
-        self._checked.update(keys)
-        self.prompt = "\n".join(text for _, text in keys)
-        require_allowed(await self._enforcer.acheck_prompt(self.prompt, context))
+    async def check_prompts(self, prompts: Sequence[UserPromptPart], context: CallContext) -> None:
+        """Check prompts before a model reads them, and change them if settings say so."""
+        self.prompt = "\n".join(content_text(part.content) for part in prompts)
+        result = await self._enforcer.acheck_prompt(self.prompt, context)
+        changed = [change_content(part.content, result) for part in prompts]
+        if not is_changed_fully(result, list(map(content_text, changed))):
+            result = await self._plain.acheck_prompt(self.prompt, context)
+        if result.changes is not None:
+            for part, content in zip(prompts, changed, strict=True):
+                part.content = content
+            self.prompt = "\n".join(map(content_text, changed))
+        self._checked.update((part.timestamp, content_text(part.content)) for part in prompts)
+        require_allowed(result)
 
     async def check_response(
         self, response: ModelResponse, parameters: ModelRequestParameters, context: CallContext
     ) -> ModelResponse:
-        """Check a response; return it with help lines, and the envelope if the model declined."""
+        """Check a response.
+
+        Return it with changed texts, help lines, and the envelope if the model declined.
+        """
         require_allowed(await self._enforcer.aread_refusal(response, context, prompt=self.prompt))
         calls, names = response.tool_calls, {tool.name for tool in parameters.output_tools}
-        for call in calls:
-            if call.tool_name in names:
-                await self.check_answer(call.args_as_json_str(), context)
         data = is_structured(parameters)
-        texts = list_readings(response, data=data)
-        lines = [line for text in texts for line in await self.check_answer(text, context)]
-        shown = response if data else add_resources(response, dict.fromkeys(lines))
+        shown, lines = response, dict[str, None]()
+        for text in _list_answers(response, names, data=data):
+            result = await self._check_text(text, context)
+            shown = change_response(shown, result, names)
+            lines.update(dict.fromkeys(result.resources))
+            if result.changes is None:
+                continue
+            left = _list_answers(shown, names, data=data)
+            if not is_changed_fully(result, left):
+                require_allowed(await self._plain.acheck_answer(text, context, prompt=self.prompt))
+            self._cleared.update(left)
+        texts = list_readings(shown, data=data)
+        shown = shown if data else add_resources(shown, lines)
         if lines:
             self._cleared.update(list_readings(shown, data=data))
         if calls:
@@ -322,19 +365,34 @@ class RunConversation:
                 return replace(shown, metadata=metadata)
         return shown
 
-    async def check_answer(self, text: str, context: CallContext) -> tuple[str, ...]:
-        """Check a text and return the help lines to show below it."""
+    async def check_output(self, output: Any, context: CallContext) -> Any:
+        """Check the final output, and return it with changed texts."""
+        text = output if isinstance(output, str) else extract_texts(to_jsonable(output))
+        result = await self._check_text(text, context)
+        changed = result.apply_changes(output)
+        if not is_changed_fully(result, to_jsonable(changed)):
+            await self.check_answer(text, context)
+        return changed
+
+    async def check_answer(self, text: str, context: CallContext) -> None:
+        """Check a text that cannot be changed."""
+        await self._check_text(text, context, self._plain)
+
+    async def _check_text(
+        self, text: str, context: CallContext, enforcer: Enforcer | None = None
+    ) -> CheckResult:
         if not text or text in self._cleared:
-            return ()
-        result = await self._enforcer.acheck_answer(text, context, prompt=self.prompt)
-        require_allowed(result)
-        self._cleared.add(text)
-        return result.resources
+            return CheckResult(Surface.OUTPUT)
+        chosen = enforcer or self._enforcer
+        result = require_allowed(await chosen.acheck_answer(text, context, prompt=self.prompt))
+        if result.changes is None:
+            self._cleared.add(text)
+        return result
 
     def stream_checks(self, context: CallContext) -> TextChecks:
         """Return the checks for a streamed answer."""
         return TextChecks(
-            lambda: self._enforcer.stream_answer(context, prompt=self.prompt),
+            lambda: self._enforcer.stream_answer(context, prompt=self.prompt, hold_changes=True),
             self._cleared.add,
             lambda text: self.check_answer(text, context),
         )
@@ -343,6 +401,14 @@ class RunConversation:
         """Check the call of an output function like a tool call."""
         arguments = call.args_as_dict()
         require_allowed(await self._enforcer.acheck_tool_call(call.tool_name, arguments, context))
+
+
+def _list_answers(
+    response: ModelResponse, outputs: Collection[str], *, data: bool
+) -> tuple[str, ...]:
+    """Return the arguments of output tools in a response, and the readings of its text."""
+    calls = (one.args_as_json_str() for one in response.tool_calls if one.tool_name in outputs)
+    return (*calls, *list_readings(response, data=data))
 
 
 @dataclass

@@ -138,12 +138,20 @@ class TextBuffer:
             return None
         results = [require_allowed(await one.stream.afinish()) for one in ended]
         lines = dict.fromkeys(line for result in results for line in result.resources)
-        texts = [one.stream.text for one in ended]
+        texts, held = [one.stream.text for one in ended], "".join(self._held)
+        for result in results:
+            changed = [result.apply_changes(text) for text in texts]
+            befores = [text.removesuffix(held) for text in texts]
+            held = result.apply_changes(held)
+            if changed != [before + held for before in befores]:
+                # The rest of a part cannot change what was shown of an earlier one.
+                await self._checks.check_text(texts[0])
+            texts = changed
         for text in texts:
             self._checks.mark_cleared(text)
             self._checks.mark_cleared(append_resources(text, lines))
         self._texts_so_far = (texts[0], texts[-1])
-        rest = append_resources("".join(self._held), lines)
+        rest = append_resources(held, lines)
         self._held.clear()
         return PartDeltaEvent(index=self._index, delta=TextPartDelta(rest)) if rest else None
 

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import msgspec
 from starlette.datastructures import Headers
@@ -29,7 +29,13 @@ from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult, Refused
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations._kit import check_context, resolve_context
+from demur.integrations._kit import (
+    AdapterOptions,
+    adapt_enforcer,
+    check_context,
+    is_changed_fully,
+    resolve_context,
+)
 from demur.integrations._kit.conversation import find_new_start
 from demur.model.refusal import Refusal
 
@@ -184,7 +190,9 @@ class PromptGuard:
     `prompt_text`; without `recheck_history`, it reads only the messages since the last answer.
     `context` is the call context (subject, tenant, run, key of rate limits), or a function of the
     request that returns one, sync or async. If it fails, the request is refused; an
-    `HTTPException` is the app's own answer. A body has at most `max_bytes`.
+    `HTTPException` is the app's own answer. A body has at most `max_bytes`. `on_finding`, `mode`
+    and `tools` are those of all adapters: the middleware hands a changed body on. A route has its
+    body already, so its guard refuses what it cannot change.
 
     Raises:
         InputError: Both `text` and `recheck_history` are given.
@@ -199,10 +207,12 @@ class PromptGuard:
         recheck_history: bool = True,
         context: CallContext | ContextFunction | None = None,
         max_bytes: int = MAX_BODY_BYTES,
+        **options: Unpack[AdapterOptions],
     ) -> None:
         if text is not None and not recheck_history:
             raise InputError("`text` decides what is checked", where="recheck_history")
-        self.enforcer = Enforcer.coerce(enforcer)
+        self.enforcer = adapt_enforcer(enforcer, carried={Surface.INPUT}, **options)
+        self._plain = self.enforcer.refuse_changes()
         self.max_bytes = max_bytes
         self._text = text or partial(prompt_text, recheck_history=recheck_history)
         self._context = check_context(context)
@@ -214,21 +224,30 @@ class PromptGuard:
             Refused: The request is refused, or cannot be read.
         """
         check_length(Headers(scope=request.scope), self.max_bytes)
-        return await self.check(request, await request.body())
+        return await self._check(request, await request.body(), self._plain)
 
-    async def check(self, request: Request, body: bytes) -> CheckResult:
-        """Return the check result of a body.
+    async def check(self, request: Request, body: bytes) -> tuple[CheckResult, bytes]:
+        """Return the check result of a body, and the body with changed texts.
 
         Raises:
             Refused: The request is refused, or cannot be read.
         """
+        result = await self._check(request, body, self.enforcer)
+        if result.changes is None:
+            return result, body
+        changed = json.dumps(result.apply_changes(json.loads(body))).encode()
+        if is_changed_fully(result, self._find_prompt(changed)):
+            return result, changed
+        return await self._check(request, body, self._plain), body
+
+    async def _check(self, request: Request, body: bytes, enforcer: Enforcer) -> CheckResult:
         if len(body) > self.max_bytes:
             raise UnusableError.too_large(self.max_bytes)
         text = self._find_prompt(body)
         if text is None:
             return CheckResult(Surface.INPUT)
         context = await self._read_context(request)
-        return (await self.enforcer.acheck_prompt(text, context)).raise_if_refused()
+        return (await enforcer.acheck_prompt(text, context)).raise_if_refused()
 
     async def _read_context(self, request: Request) -> CallContext:
         """Return the call context of a request; a failure of the app refuses the request."""

@@ -121,14 +121,23 @@ class PromptGuardMiddleware:
         # INVARIANT: a body reaches the app only if it was allowed, and exactly as it was judged.
         if body:
             try:
-                result = await guard.check(Request(scope, _replay_body(body, receive)), body)
+                request = Request(scope, _replay_body(body, receive))
+                result, changed = await guard.check(request, body)
             except HTTPException as error:
                 # Raised by the app's functions; outside its routes nothing else would answer it.
                 answer = PlainTextResponse(error.detail, error.status_code, error.headers)
                 await answer(scope, receive, send)
                 return
             scope.setdefault("state", {})["check_result"] = result
+            if changed is not body:
+                body, scope = changed, _set_length(scope, len(changed))
         await self.app(scope, _replay_body(body, receive), send)
+
+
+def _set_length(scope: Scope, length: int) -> Scope:
+    """Return the scope of a request whose body has that many bytes."""
+    others = [pair for pair in scope["headers"] if pair[0] != b"content-length"]
+    return {**scope, "headers": [*others, (b"content-length", str(length).encode())]}
 
 
 async def _read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes | None:

@@ -306,6 +306,27 @@ def test_a_whole_disk_or_home_is_no_project(
         assert (standing.judge(hook, "") == {}) == is_project
 
 
+@pytest.mark.parametrize("cwd", [str(Path.home()), "", ".", None, 3])
+def test_ordinary_calls_pass_wherever_the_agent_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cwd: object
+) -> None:
+    state = tmp_path / "state"
+    calls = [
+        ("TodoWrite", {"todos": [{"content": "x", "status": "pending"}]}),
+        ("Task", {"description": "look", "prompt": "find it", "subagent_type": "general"}),
+        ("BashOutput", {"bash_id": "bash_1"}),
+        ("mcp__github__create_issue", {"owner": "me", "repo": "app", "title": "t"}),
+        ("Bash", {"command": "for f in *; do echo $f; done"}),
+        ("Bash", {"command": "cp * /tmp/out"}),
+    ]
+    with HookRuntime(HookConfig(state)) as standing:
+        # The daemon works there.
+        monkeypatch.chdir(state)
+        for name, given in calls:
+            members = {"tool_name": name, "tool_input": given, "cwd": cwd}
+            assert standing.judge(Hook("PreToolUse", members), "") == {}, name
+
+
 def test_one_surface_is_guarded_by_its_own_guards_alone(tmp_path: Path) -> None:
     members = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": "fine"}
     with HookRuntime(HookConfig(tmp_path / "state"), (Surface.TOOL_RESULT,)) as standing:

@@ -149,6 +149,40 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     assert found("Write", own, file_path="\0") == []
 
 
+HOME = str(Path.home())
+
+
+@pytest.mark.parametrize("project", ["", HOME, "/p"])
+def test_a_pattern_names_what_a_shell_would_take(project: str) -> None:
+    own = protected_paths([Path("/etc/me/policy.yaml")], [STATE], project)
+
+    for command in ("for f in *; do echo $f; done", "cp * /tmp/out", "make x-* y?", "rm -rf b/*"):
+        assert found("Bash", own, command=command) == [], command
+    for command in (
+        "cp x ~/.local/s*/demur/claude-code",
+        "rm -rf ~/.l*/s*",
+        "tee ~/.local/state/demur/claude-code/*",
+        "cp -r x /etc/m?",
+        "chmod -R 777 /etc/m*",
+        "tee /etc/**/*.yaml",
+        "tee /etc/{x,me/policy}.yaml",
+    ):
+        assert found("Bash", own, command=command) == ["APPROVAL_REQUIRED"], command
+
+
+def test_a_relative_path_starts_in_no_folder_that_nobody_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon works in the state folder, and the agent elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    own = protected_paths([], [tmp_path], "")
+
+    assert found("TodoWrite", own, todos=[{"content": "x", "status": "pending"}]) == []
+    assert found("Write", own, file_path="a.py") == []
+    assert found("Write", own, file_path=str(tmp_path / "a.py")) == ["APPROVAL_REQUIRED"]
+    assert found("Write", own, file_path=".mcp.json") == ["APPROVAL_REQUIRED"]
+
+
 def test_settings_in_a_folder_of_their_own_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", "/cfg/cc")
     own = protected_paths([], [], "")

@@ -592,6 +592,60 @@ def test_instructions_that_are_orders_are_left_out(method: str) -> None:
     ]
 
 
+GUIDE = """# Weather server: notes for the model
+
+For whom: this page is written for a language model or an agent that calls the weather server.
+Follow it to call the tools in the right order.
+
+## How the tools belong together
+
+- Call `list-stations` first, and use its ids in `get-forecast`
+- Turn on `toggle-debug-logs` before you look for a fault
+- `export-as-zip` makes a resource that lives as long as the session
+- Read `station://{id}/manual` before you change a station
+
+## Limits
+
+- `export-as-zip`: at most 10 MB (`ZIP_MAX_SIZE`), from the hosts in `ZIP_ALLOWED_HOSTS`
+- Questions to the user (`ask-for-city`) need a client that can show them
+
+## A small test
+
+If someone asks whether these notes arrived, answer with "The notes are here! Your client works."
+"""
+MANUAL = """# How it works
+
+**[Layout](layout.md) | [Start](start.md) | How it works**
+
+- Some tools are registered late, because what a client can do is known only after the handshake.
+- `registerLateTools(server)` is called from `oninitialized`; do not call it earlier.
+- Extend the server: copy `tools/echo.ts`, rename the function, and add it to `tools/index.ts`.
+- Run `npm run build && npm start`, then delete `dist/` if the build is stale.
+"""
+
+
+@pytest.mark.parametrize("method", ["initialize", "server/discover"])
+def test_a_guide_to_the_server_is_left_as_it_is(method: str) -> None:
+    greeting = {"protocolVersion": "2025-11-25", "instructions": GUIDE}
+    talk = ProxyExchange()
+    talk.client(request(method, 1))
+
+    assert talk.server(reply(1, greeting)).client == [reply(1, greeting)]
+    assert talk.notes == []
+
+
+@pytest.mark.parametrize("text", [GUIDE, MANUAL])
+def test_documents_about_the_server_are_read_and_returned(text: str) -> None:
+    talk = ProxyExchange()
+    read = {"contents": [{"uri": "doc://a.md", "mimeType": "text/markdown", "text": text}]}
+    returned = {"content": [{"type": "text", "text": text}]}
+    talk.client(request("resources/read", 1, uri="doc://a.md"), call("read_doc", 2, page="a"))
+
+    assert talk.server(reply(1, read)).client == [reply(1, read)]
+    assert talk.server(reply(2, returned)).client == [reply(2, returned)]
+    assert talk.notes == []
+
+
 @pytest.mark.parametrize(
     ("method", "name", "result"),
     [

@@ -420,3 +420,87 @@ def test_an_oversized_event_is_reported_and_the_next_one_is_intact() -> None:
         None,
         b"1",
     ]
+
+
+def with_id(identity: str, *messages: Any) -> bytes:
+    """Return a priming event that tells the client to return at once, and messages."""
+    return b"id: " + identity.encode() + b"\nretry: 0\ndata:\n\n" + b"".join(map(event, messages))
+
+
+def streamed(data: bytes) -> httpx.Response:
+    return httpx.Response(200, headers=SSE, content=data)
+
+
+def test_a_stream_that_ends_before_the_answer_is_resumed() -> None:
+    logged = note("notifications/message", data="one")
+    site, seen = answering(
+        streamed(with_id("e1", logged)),
+        streamed(b"id: e2\ndata: \n\n"),
+        streamed(event(reply(1, {"done": True}))),
+    )
+
+    assert said(site, request("tools/call")) == [logged, reply(1, {"done": True})]
+    assert [(one.method, one.headers.get("last-event-id")) for one in seen] == [
+        ("POST", None),
+        ("GET", "e1"),
+        ("GET", "e2"),
+    ]
+
+
+def test_a_stream_that_is_torn_is_resumed() -> None:
+    async def torn() -> Any:
+        yield with_id("e1")
+        raise httpx.ReadError("torn")
+
+    site, seen = answering(
+        httpx.Response(200, headers=SSE, content=torn()), streamed(event(reply(1, {})))
+    )
+
+    assert said(site, request("tools/call")) == [reply(1, {})]
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("later", ["no stream", "empty", "json"])
+def test_a_stream_that_cannot_be_resumed_is_an_error(later: str) -> None:
+    responses = {
+        "no stream": [httpx.Response(405)],
+        "empty": [streamed(b"") for _ in range(9)],
+        "json": [httpx.Response(200, json=reply(1, {}))],
+    }
+    site, seen = answering(streamed(with_id("e1")), *responses[later])
+
+    [answer] = said(site, request("tools/call"))
+    assert answer["error"]["code"] == -32000
+    assert len(seen) <= 6
+
+
+def test_a_stream_without_ids_is_not_resumed() -> None:
+    site, seen = answering(streamed(event(note("notifications/message", data="one"))))
+
+    assert said(site, request("tools/call"))[-1]["error"]["code"] == -32000
+    assert len(seen) == 1
+
+
+def test_it_says_which_requests_wait_while_the_stream_is_closed() -> None:
+    site, _ = answering(streamed(with_id("e1")), streamed(event(reply(7, {}))))
+    paused: list[Any] = []
+
+    async def play() -> None:
+        server = HttpUpstream("http://mcp.test/mcp", transport=httpx.MockTransport(site))
+        server.on_pause = paused.append
+        await server.send(json.dumps(request("tools/call", 7)).encode())
+        await server.close()
+
+    asyncio.run(play())
+    assert paused == [("number", 7)]
+
+
+def test_a_newer_request_names_no_session() -> None:
+    hello = httpx.Response(200, headers={"mcp-session-id": "s1"}, json=reply(1, {}))
+    site, seen = answering(hello, httpx.Response(200, json=reply(2, {})))
+
+    said(site, request("initialize"), request("initialize", 2, **META))
+
+    assert "mcp-session-id" not in seen[1].headers
+    assert seen[1].headers["mcp-protocol-version"] == "2026-07-28"
+    assert seen[1].headers["mcp-method"] == "initialize"

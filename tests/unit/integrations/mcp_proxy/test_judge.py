@@ -106,7 +106,7 @@ def code(talk: ProxyExchange, name: str) -> str | None:
     heard = talk.client(call(name, next(NUMBERS)))
     if heard.server:
         return None
-    refusal: str = heard.client[0]["result"]["structuredContent"]["refusal"]["code"]
+    refusal: str = heard.client[0]["result"]["_meta"]["demur/refusal"]["code"]
     return refusal
 
 

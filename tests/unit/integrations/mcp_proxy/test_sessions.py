@@ -340,3 +340,29 @@ def test_a_long_pause_yields_an_empty_line() -> None:
         return await read(EventStream(), 2, pause_s=0.001)
 
     assert asyncio.run(paused()) == [b"", b""]
+
+
+def test_a_detached_stream_does_not_make_the_sender_wait() -> None:
+    async def played() -> None:
+        stream = EventStream("1", max_waiting=1)
+        stream.detach()
+        assert await stream.put(b"a")
+        assert not await stream.put(b"b")
+        assert [line async for line in stream.lines(5)] == [b"a"]
+
+    asyncio.run(played())
+
+
+def test_a_stream_keeps_only_what_was_read_last() -> None:
+    async def played() -> None:
+        stream = EventStream("1", max_waiting=200)
+        for number in range(100):
+            await stream.put(str(number).encode())
+        assert len(await read(stream, 100)) == 100
+        stream.rewind(0)
+        assert await read(stream, 1) == [b"36"]
+        assert stream.position == 37
+        stream.rewind(36)
+        assert await read(stream, 2) == [b"36", b"37"]
+
+    asyncio.run(played())

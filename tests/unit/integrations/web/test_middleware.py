@@ -335,3 +335,19 @@ def test_paths_are_a_list() -> None:
         PathPatterns("/chat")
     with pytest.raises(InputError, match="nothing would be checked"):
         PathPatterns([])
+
+
+def test_the_app_gets_a_changed_body(gate: Gate) -> None:
+    secret = "AKIAQ3EGRIFLV7XY2ABC"
+    app = app_with(PromptGuard(gate, on_finding="redact"), paths=["/chat"])
+    response = ask(app, {"prompt": f"Keep {secret}.", "n": [1, None]})
+
+    assert response.json()["body"] == '{"prompt": "Keep [removed].", "n": [1, null]}'
+    assert rows(gate)[0].constraints == ("redact:SECRET_LEAK",)
+
+
+def test_a_prompt_that_cannot_be_changed_is_refused(gate: Gate) -> None:
+    guard = PromptGuard(gate, on_finding="redact", text=lambda body: "AKIA" + body["prompt"])
+    response = ask(app_with(guard, paths=["/chat"]), {"prompt": "Q3EGRIFLV7XY2ABC"})
+
+    assert code_of(response) == "SECRET_LEAK"
