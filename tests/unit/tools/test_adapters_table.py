@@ -58,18 +58,21 @@ def test_a_chosen_framework_must_be_installed(tmp_path: Path) -> None:
         list(drivers("wanted", tmp_path))
 
 
-def test_results_of_two_environments_make_one_table(
+def test_results_of_several_environments_make_one_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("adapters_table.SCENARIOS", ())
     monkeypatch.setattr("adapters_table.DRIVERS", tmp_path)
     add(tmp_path, "first_place", DRIVER.format(name="first"))
-    there = tmp_path / "played.json"
-    there.write_text(
-        '[{"driver": "second", "scenario": "s", "problems": ["it is not so"], "skipped": false}]'
-    )
+    files = [tmp_path / "second.json", tmp_path / "third.json"]
+    for file in files:
+        file.write_text(
+            f'[{{"driver": "{file.stem}", "scenario": "s", "problems": ["it is not so"],'
+            ' "skipped": false}]'
+        )
 
-    assert main(["--only", "nowhere", "--with", str(there)]) == 1
+    assert main(["--only", "nowhere", "--with", *map(str, files)]) == 1
     shown = capsys.readouterr().out.splitlines()
-    assert shown == ["        1", "second  X", "", " 1 s", "second, s: it is not so"]
+    assert shown[:3] == ["        1", "second  X", "third   X"]
+    assert shown[-2:] == ["second, s: it is not so", "third, s: it is not so"]
     assert main(["--to", str(tmp_path / "more" / "played.json")]) == 0

@@ -1,0 +1,3 @@
+module demur
+
+go 1.18
