@@ -116,14 +116,15 @@ def recovery_for(
     fallback_codes: Collection[str] = (),
     unusable: Mapping[str, str] | None = None,
     can_lift: bool = True,
+    approvals: int = 1,
 ) -> Recovery | None:
     """Return the recovery fields, or None if no code refuses.
 
     They are about the leading code, with one exception: beside a hard code that only the default
     brought, the advice is that code's, because nothing that lifts the leading code would help.
-    `can_lift` is false for a verdict that no grant changes.
+    `can_lift` is false for a verdict that no grant changes. `approvals` people must grant.
     """
-    authority = _authority_sentence(entries) if can_lift else ""
+    authority = _authority_sentence(entries, approvals) if can_lift else ""
     lead, strictest = leading_entry(entries, fallback_codes), leading_entry(entries)
     if lead is None or strictest is None:
         return None
@@ -161,11 +162,12 @@ def _ask_for(missing: Sequence[str], unusable: Mapping[str, str]) -> str:
     return " ".join([*sentences, *(f"{unusable[name]}." for name in missing if name in unusable)])
 
 
-def _authority_sentence(entries: Sequence[Entry]) -> str:
+def _authority_sentence(entries: Sequence[Entry], approvals: int) -> str:
     kinds = sorted({" or ".join(entry.grants) for entry in entries if entry.grants})
+    whose = f" from each of {approvals} different people" if approvals > 1 else ""
     if len(kinds) > 1:
-        return f"Grants of {_join_words(kinds)} lift it."
-    return f"A grant of {kinds[0]} lifts it." if kinds else ""
+        return f"Grants of {_join_words(kinds)}{whose} lift it."
+    return f"A grant of {kinds[0]}{whose} lifts it." if kinds else ""
 
 
 def missing_grants(
@@ -215,13 +217,15 @@ def make_decision(
     obligations: Iterable[Obligation] = (),
     fallback_codes: Iterable[str] = (),
     unusable: Mapping[str, str] | None = None,
+    approvals: int = 1,
     registry: Registry | None = None,
 ) -> Decision:
     """Return the decision for a verdict and its codes.
 
     `obligations` hold in addition to those of the codes. `fallback_codes` are those of the codes
     that came only from the policy's default: any other code leads before them. `unusable` says of
-    fields in `missing` why their value cannot be used.
+    fields in `missing` why their value cannot be used. `approvals` is how many different people
+    must grant what lifts a code.
 
     Raises:
         UnknownCodeError: A code is not registered.
@@ -245,6 +249,7 @@ def make_decision(
         fallback_codes=fallback,
         unusable=unusable,
         can_lift=verdict != Verdict.ABSTAIN,
+        approvals=approvals,
     )
     # INVARIANT: an obligation holds whatever else matched, even after its code was lifted.
     owed = {one for code in (*names, *resolved) for one in known[code].obligations}
@@ -266,6 +271,7 @@ def make_decision(
         scope=_check_scope(scope),
         fallback_codes=fallback,
         unusable=dict(unusable or {}),
+        approvals=approvals,
         **({} if recovery is None else recovery._asdict()),
     )
 

@@ -4,7 +4,8 @@ import json
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from demur.audit.anchors import AnchorLine, read_anchor_file
@@ -19,12 +20,13 @@ from demur.cli.workspace import (
 )
 from demur.errors import DemurError, InputError, error_reason, one_line
 from demur.gate.clock import format_timestamp, system_clock
-from demur.gate.config import Config, load_trusted_keys, open_configured_spool
-from demur.grants.keys import KeyRing, SigningKey, read_signing_key
+from demur.gate.config import Config, open_configured_spool
+from demur.grants.keys import KeyRing, SigningKey, load_trusted_keys, read_signing_key
 from demur.model.request import DEFAULT_TENANT
 from demur.observe.alerts.webhook import mask_url
 from demur.observe.anchoring import deliver_anchor
 from demur.store.backend import RecordFilter
+from demur.store.erasure import ErasurePlan
 from demur.store.events import RETIRE
 from demur.store.rows import ChainHead
 from demur.store.store import Store
@@ -73,7 +75,7 @@ def run_audit_verify(args: Namespace) -> int:
         raise UsageError("--keys are those of anchors", help="add --anchors")
     config = load_settings(args)
     heads = [] if args.heads is None else _read_heads_file(args.heads)
-    anchors = () if args.anchors is None else _read_anchors(args, config)
+    anchors = () if args.anchors is None else read_anchors_option(args, config)
     anchored = [end for line in anchors for end in line.anchor.checkpoints]
     with open_existing_store(config) as store:
         if args.tenant is not None:
@@ -114,7 +116,13 @@ def _read_heads_file(path: Path) -> list[ChainHead]:
         raise InputError("not exported heads: not JSON", where=str(path)) from error
 
 
-def _read_anchors(args: Namespace, config: Config) -> Sequence[AnchorLine]:
+def read_anchors_option(args: Namespace, config: Config) -> Sequence[AnchorLine]:
+    """Return the anchors that `--anchors` names, checked with `--keys` or those of the settings.
+
+    Raises:
+        UsageError: No trusted key is named.
+        InputError: The anchors cannot be read, or no trusted key signed them.
+    """
     paths = [config.keys] if args.keys is None else map(str, args.keys)
     keys = [key for path in paths for key in load_trusted_keys(path).values()]
     if not keys:
@@ -155,7 +163,12 @@ def _describe_let_go(chain: ChainSummary) -> Iterator[str]:
         groups.setdefault(group, []).append(one)
     for (kind, day, by, reason, _), events in groups.items():
         numbers = [one.records for one in events if one.records is not None]
-        what = f"{sum(numbers)} record{'s' * (sum(numbers) != 1)}" if numbers else "records"
+        what = _count_items(sum(numbers), "record") if numbers else "records"
+        others = Counter[str]()
+        for one in events:
+            others.update(one.others)
+        if others:
+            what = ", ".join([what] * bool(sum(numbers)) + [_list_others(others)])
         places = f" up to {max(one.last or 0 for one in events)}" if kind == RETIRE else ""
         word = "retired" if kind == RETIRE else "erased"
         yield f"{word} {what}{places} on {day} by {by}: {reason}"
@@ -314,42 +327,80 @@ def run_audit_erase(args: Namespace) -> int:
     author = _require_author(args)
     config, tenant = load_settings(args), args.tenant or DEFAULT_TENANT
     whose = args.subject or args.identifier
-    open_parts = 0
     with open_existing_store(config) as store:
         if args.subject is not None:
             record_filter = RecordFilter(tenant=tenant, subject=args.subject)
-            count = sum(1 for _ in store.find_records(record_filter))
-            if count and args.yes:
-                count = store.erase_subject(tenant, args.subject, **author)
+            ids = tuple(record.decision_id for record in store.find_records(record_filter))
+            plan = ErasurePlan(tenant, ids)
+            if ids and args.yes:
+                store.erase_subject(tenant, args.subject, **author)
         else:
-            sealed = [is_sealed for _, is_sealed in store.find_identifier(tenant, whose)]
-            count, open_parts = sum(sealed), len(sealed) - sum(sealed)
-            if count and args.yes:
-                count = store.erase_identifier(tenant, whose, **author)
-    if not count and not open_parts:
+            plan = store.plan_erasure(tenant, whose)
+            if args.yes:
+                store.erase_planned(plan, **author)
+    if plan.is_empty:
         raise InputError(
             f"tenant `{tenant}` has no records of `{whose}`",
             help="write it as in the requests, like `agent:billing`",
         )
     spool = open_configured_spool(config)
-    left = spool is not None and spool.path.exists()
+    left = None if spool is None or not spool.path.exists() else spool.path
     if args.json:
-        fields = {"tenant": tenant, "records": count, "erased": bool(args.yes)}
-        print(json.dumps({**fields, "open_parts": open_parts}))
+        others = {kind: len(keys) for kind, keys in plan.others.items()}
+        fields = {"records": len(plan.decision_ids), "erased": bool(args.yes)}
+        kept = {"open_parts": plan.open_parts, "others": others, "kept": plan.kept}
+        print(json.dumps({"tenant": tenant, **fields, **kept}))
     else:
-        what = f"{count} record{'s' * (count != 1)} of {whose}, tenant {tenant}"
-        if args.yes:
-            print(f"erased the personal part of {what}")
-            print("  the decisions and their reasons remain, and the chain stays valid")
-            print("  an event of the chain names the decisions, who erased them and why")
-        else:
-            print(f"would erase the personal part of {what}, and the experiences learned from them")
-            print("  nothing was erased; --yes erases, and cannot be undone")
-        if open_parts:
-            print(f"note: {open_parts} more hold it in the open part, which cannot be erased")
-        if left and spool is not None:
-            print(f"note: {spool.path} holds decisions that were never stored; check it, too")
+        print("\n".join(_describe_erasure(plan, whose, done=args.yes)))
+        if left is not None:
+            print(f"note: {left} holds decisions that were never stored; check it, too")
     return int(not args.yes)
+
+
+def _count_items(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _list_others(others: Mapping[str, int]) -> str:
+    """Return counts by kind as words: `2 grants, 1 note`."""
+    return ", ".join(_count_items(count, kind.removesuffix("s")) for kind, count in others.items())
+
+
+def _describe_erasure(plan: ErasurePlan, whose: str, *, done: bool) -> Iterator[str]:
+    what = f"{_count_items(len(plan.decision_ids), 'record')} of {whose}, tenant {plan.tenant}"
+    others = _list_others({kind: len(keys) for kind, keys in plan.others.items() if keys})
+    if done:
+        yield f"erased the personal part of {what}"
+        if others:
+            yield f"  and {others} that held it"
+        yield "  the decisions and their reasons remain, and the chain stays valid"
+        yield "  an event of the chain names the decisions, who erased them and why"
+    else:
+        yield f"would erase the personal part of {what}, and the experiences learned from them"
+        if others:
+            yield f"  and {others} that hold it"
+        yield "  nothing was erased; --yes erases, and cannot be undone"
+    fields = [
+        f"{place.removeprefix('record.')} of {count}"
+        for place, count in sorted(plan.kept.items())
+        if place.startswith("record.")
+    ]
+    if fields:
+        records = _count_items(plan.open_parts, "record")
+        keep = "keeps" if plan.open_parts == 1 else "keep"
+        yield f"note: {records} {keep} it in the open part, which the chain covers"
+        yield f"  {', '.join(fields)}"
+    for place, noun in (
+        ("event", "event of the chain"),
+        ("label.by", "label that says who judged"),
+        ("revocation", "revocation that says who revoked"),
+        ("vote.person", "vote that says who approved or declined"),
+        ("approval.closed_by", "request that says who decided it"),
+        ("person", "account of a person"),
+        ("key", "API key with its note and subjects"),
+    ):
+        if count := plan.kept.get(place, 0):
+            yield f"note: it stays in {count} x {noun}"
 
 
 def configure_audit_retire(add: Arguments) -> None:

@@ -235,6 +235,8 @@ def _list_decisions(records: Sequence[DecisionRecord], paint: Paint) -> Iterator
 _OTHER_KEY = "the trusted key `{key}` is a different key with the same name"
 _REJECTION_HELP = {
     GrantRejection.UNKNOWN_KEY: "`keys` in {config} does not list the key {key}",
+    GrantRejection.KEY_RETIRED: "its person may no longer approve; somebody else can",
+    GrantRejection.KEY_NOT_CERTIFIED: "`people.trusted` of {config} does not hold its issuer",
     GrantRejection.BAD_SIGNATURE: _OTHER_KEY,
     GrantRejection.WRONG_ALGORITHM: _OTHER_KEY,
     GrantRejection.KIND_NOT_PERMITTED: "the trusted key `{key}` may not grant this kind",

@@ -21,7 +21,7 @@ from demur.errors import InputError, one_line
 __all__ = ["configure_detect", "run_detect"]
 
 LIMIT_EXCEEDED = 3
-_LIMIT_PATTERN = re.compile(r"(full|partial|refused)\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%")
+_LIMIT_PATTERN = re.compile(r"(full|partial|unable|refused)\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%")
 _MAX_SHOWN_BAD = 20
 
 
@@ -50,7 +50,8 @@ def configure_detect(add: Arguments) -> None:
     add("--json", "the counts as one JSON object")
     add(
         "--fail-over LIMIT",
-        f"exit with {LIMIT_EXCEEDED} above a limit like `full>10%%`, `partial>5%%`, `refused>10%%`",
+        f"exit with {LIMIT_EXCEEDED} above a limit like `full>10%%`, `partial>5%%`, `refused>10%%`"
+        " or `unable>5%%`",
         type=_parse_limit,
     )
 

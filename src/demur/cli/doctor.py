@@ -14,7 +14,7 @@ from demur.cli.terminal import Paint
 from demur.cli.workspace import add_config_option, config_path
 from demur.errors import DemurError, one_line
 from demur.gate.clock import system_clock
-from demur.gate.config import load_config
+from demur.gate.config import Config, load_config
 from demur.integrations.claude_code.settings import (
     is_isolated_command,
     list_demur_commands,
@@ -27,6 +27,7 @@ from demur.observe.health import (
     check_clock,
     check_extras,
     check_health,
+    check_models,
     report_error,
 )
 
@@ -75,9 +76,17 @@ def _run_checks(args: Namespace, now: datetime) -> Iterator[HealthCheck]:
         yield from report_error("settings", error)
     else:
         yield from check_health(path, config, now)
+        yield from _check_models(config)
     yield from check_clock(now)
     yield from check_extras()
     yield from _check_hooks()
+
+
+def _check_models(config: Config) -> Iterator[HealthCheck]:
+    try:
+        yield from check_models(config)
+    except DemurError:
+        """The check of the guards has reported the setting."""
 
 
 def _check_hooks() -> Iterator[HealthCheck]:

@@ -409,7 +409,7 @@ def _history_points(found: RunHistory) -> list[CurvePoint]:
             name=entry.run,
             utility=entry.rates.utility,
             safety=entry.rates.safety,
-            series=f"{entry.suite} {entry.suite_version}",
+            series=f"{entry.suite} {entry.suite_version}, {entry.target}",
         )
         for entry in found.entries
     ]
@@ -421,7 +421,8 @@ def _format_history(found: RunHistory, paint: Paint) -> Iterator[str]:
     yield from align_columns(head, rows, paint, left=4)
     if any(entry.since for entry in found.entries):
         yield paint(
-            "changes in percentage points, from the previous run of the same suite and size", "dim"
+            "changes in points, from the previous run of the same target, suite and size",
+            "dim",
         )
 
 

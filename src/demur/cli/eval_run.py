@@ -285,8 +285,8 @@ def _print_suites(suites: Iterable[EvalSuite], paint: Paint) -> None:
                 str(len(suite.rows)),
                 str(counts["label"]["legitimate"]),
                 str(counts["label"]["harmful"]),
-                str(len(counts["pattern"])),
-                str(len(counts["domain"])),
+                str(len(counts["pattern"].keys() - {"none"})),
+                str(len(counts["domain"].keys() - {"none"})),
                 " ".join(sorted(counts["language"])),
             )
         )

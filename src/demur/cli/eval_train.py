@@ -27,7 +27,12 @@ from demur.evals.beta import BetaAdvice, SweepPoint, format_sweep_points, point_
 from demur.evals.curve import CurvePoint, curve_svg
 from demur.evals.dpo import BetaSweep, ModelTuner, SweepOptions, drop_leaked_pairs, run_sweep
 from demur.evals.figures import format_percent
-from demur.evals.from_store import StoreSamples, collect_from_store
+from demur.evals.from_store import (
+    EXCERPTS_HINT,
+    NOT_RECORDED,
+    StoreSamples,
+    collect_from_store,
+)
 from demur.evals.leaks import TEST_SHARE, split_suite
 from demur.evals.pairs import SkippedRow, check_overwrite, read_pairs, write_pairs
 from demur.evals.preferred_answers import read_edits, read_store_edits
@@ -392,6 +397,8 @@ def _format_result(args: Namespace, samples: StoreSamples) -> Iterator[str]:
     if args.pairs is not None:
         yield f"pairs     {len(samples.pairs)}"
     yield from format_left_out(samples.left_out)
+    if any(one.kind == NOT_RECORDED for one in samples.left_out):
+        yield f"help      {EXCERPTS_HINT}"
     if samples.rows:
         yield f"wrote     {one_line(str(args.out))}"
     if samples.pairs:

@@ -54,8 +54,8 @@ from demur.codes.markup import markdown_code, markdown_prose
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
-from demur.gate.config import load_config, load_trusted_keys
-from demur.grants.keys import KeyRing, read_signing_key
+from demur.gate.config import load_config
+from demur.grants.keys import KeyRing, load_trusted_keys, read_signing_key
 from demur.model.record import DecisionRecord
 from demur.policy.loader import load_policy
 from demur.service.sample import SAMPLE_TENANT

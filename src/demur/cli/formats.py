@@ -244,6 +244,7 @@ def configure_respond(add: Arguments) -> None:
         default=str(Audience.END_USER),
     )
     add("--persona NAME", "the name of the assistant")
+    add("--variation KEY", "a number, or a text that always chooses the same wording")
     add("--slot NAME=TEXT ...", "fill a slot of the template; repeatable")
     add("--templates FILE ...", "templates that override the built-in ones; repeatable")
     add("--json", "the fields that the audience may see, as JSON")
@@ -257,6 +258,7 @@ def run_respond(args: Namespace) -> int:
         "locale": args.locale,
         "audience": args.audience,
         "persona": args.persona,
+        "variation": _parse_variation(args.variation),
         "slots": parse_pairs(args.slot, "--slot", "tool=search"),
         "templates": load_templates(*args.templates, registry=registry),
         "registry": registry,
@@ -267,6 +269,10 @@ def run_respond(args: Namespace) -> int:
         else:
             print(render(source, **settings))
     return 0
+
+
+def _parse_variation(key: str | None) -> int | str | None:
+    return int(key) if key is not None and key.isdecimal() else key
 
 
 def _load_source(name: str, registry: Registry) -> ComposeSource:

@@ -39,7 +39,7 @@ from demur.model.grant import Grant
 from demur.store.grant_tables import ALL_TENANTS, Revocation
 
 
-def _write_key(path: Path, content: bytes, *, secret: bool) -> None:
+def write_key_file(path: Path, content: bytes, *, secret: bool) -> None:
     """Write a new file, readable by its owner only if it is secret; never replace one."""
     mode = 0o600 if secret else 0o644
     try:
@@ -74,10 +74,10 @@ def run_grant_keygen(args: Namespace) -> int:
     )
     trusted = key.trusted_key()
     secret_path, trusted_path = Path(f"{args.name}.key.json"), Path(f"{args.name}.trusted.json")
-    _write_key(secret_path, msgspec.json.encode(key), secret=True)
+    write_key_file(secret_path, msgspec.json.encode(key), secret=True)
     # A trusted HMAC key is the same secret, so it is protected in the same way.
     shared = args.algorithm == "hmac-sha256"
-    _write_key(trusted_path, msgspec.json.encode(trusted), secret=shared)
+    write_key_file(trusted_path, msgspec.json.encode(trusted), secret=shared)
     print(f"{secret_path}: keep it with {args.holder} alone")
     print(f"{trusted_path}: give it to every gate that must trust {args.holder}")
     return 0

@@ -6,6 +6,7 @@ from argparse import Namespace
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,17 +15,30 @@ import msgspec
 from demur.cli.main import Arguments, UsageError
 from demur.cli.options import STANDARD_INPUT, add_registry_option, parse_json, read_input
 from demur.cli.terminal import Paint, format_table, paint_outcome, print_error, wrap_text
-from demur.cli.workspace import add_config_option
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    load_settings,
+    open_existing_store,
+)
 from demur.codes.loading import default_registry
 from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import build_result, decide_by_findings, finding_blocks
-from demur.errors import DemurError, InputError, Problem, one_line
+from demur.enforce.result import build_result, decide_by_findings
+from demur.errors import DemurError, InputError, Problem, one_line, shorten
+from demur.gate.clock import system_clock
 from demur.gate.config import CONFIG_NAME, Config, find_config, load_config
 from demur.gate.guard_pipeline import build_pipeline
 from demur.gate.guard_settings import CONFIGURED_SURFACES, GuardSettings
+from demur.gate.monitor import (
+    GuardrailMonitor,
+    GuardReport,
+    GuardThresholds,
+    build_guard_report,
+    count_findings,
+)
 from demur.guards.builtin import (
     BUILTIN,
     check,
@@ -36,11 +50,14 @@ from demur.guards.builtin import (
 from demur.guards.contract import event_text, find_installed
 from demur.guards.rule_matching import check_rows
 from demur.guards.sarif import to_sarif
-from demur.guards.text_rules import RuleSet, builtin_rules, load_rules
+from demur.guards.text_rules import RuleSet, add_languages, builtin_rules, load_rules
 from demur.model.finding import Action, Finding
+from demur.policy.evaluation import finding_blocks
+from demur.service.sample import SAMPLE_TENANT
 from demur.source import SourceError, read_source
 
 MAX_EVENT_BYTES = 100_000_000
+_MAX_QUESTION = 200
 # The surfaces whose guards use text rules.
 _RULED_SURFACES = frozenset(
     {Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL, Surface.TOOL_RESULT}
@@ -244,6 +261,9 @@ def _help_for(finding: Finding, registry: Registry) -> str | None:
     """Return what to do about a finding that blocks: what a refusal of it alone would say."""
     if not _blocks(finding, registry):
         return None
+    question = finding.evidence.get("question")
+    if isinstance(question, str) and question:
+        return f"Ask: {one_line(shorten(question, _MAX_QUESTION))}"
     advice = decide_by_findings([finding], registry).next_step
     return None if advice is None else ADVICE_MEANING[advice]
 
@@ -409,7 +429,7 @@ def _rules_to_json(rules: RuleSet, problems: Sequence[Problem]) -> dict[str, Any
             "refuse": list(rule.refuse),
             "allow": list(rule.allow),
         }
-        for rule in rules.rules
+        for rule in add_languages(rules).rules
     ]
     return {
         "surface": rules.surface,
@@ -420,11 +440,82 @@ def _rules_to_json(rules: RuleSet, problems: Sequence[Problem]) -> dict[str, Any
 
 
 def _print_rules(rules: RuleSet, problems: Sequence[Problem], paint: Paint) -> None:
-    rows = [(rule.id, rule.code, rule.action, rule.description) for rule in rules.rules]
+    every = add_languages(rules).rules
+    rows = [(rule.id, rule.code, rule.action, rule.description) for rule in every]
     print(format_table(rows, ("RULE", "CODE", "ACTION", "DESCRIPTION"), paint))
     for problem in problems:
         print_error(paint, problem)
-    refuse = sum(len(rule.refuse) for rule in rules.rules)
-    allow = sum(len(rule.allow) for rule in rules.rules)
-    summary = f"{len(rules.rules)} rules, tested on {refuse} refuse and {allow} allow rows"
+    refuse = sum(len(rule.refuse) for rule in every)
+    allow = sum(len(rule.allow) for rule in every)
+    summary = f"{len(every)} rules, tested on {refuse} refuse and {allow} allow rows"
     print(paint(f"{summary}: {len(problems)} failed" if problems else summary, "dim"))
+
+
+_MAX_DAYS = 366
+
+
+def configure_guard_report(add: Arguments) -> None:
+    """Add the command's arguments."""
+    add.epilog(
+        "the store knows what guards found in decisions; runs, times and shadow results are in a "
+        "monitor's file, and live on the page of guards of `demur serve`"
+    )
+    add("--days N", f"how many days back, at most {_MAX_DAYS}", type=float, default=7.0)
+    add("--activations FILE", "report on this file of a GuardrailMonitor instead", type=Path)
+    add_tenant_option(add)
+    add("--json", "one JSON object")
+    add_config_option(add)
+
+
+def run_guard_report(args: Namespace) -> int:
+    """Print the report."""
+    if not 0 < args.days <= _MAX_DAYS:
+        problem = f"`{args.days:g}` is not a number of days from 1 to {_MAX_DAYS}"
+        raise UsageError(problem, where="--days")
+    if args.activations is not None and (args.tenant is not None or args.config is not None):
+        raise UsageError("a file of activations knows no tenants and no settings")
+    note = ""
+    if args.activations is not None:
+        if not args.activations.is_file():
+            raise InputError("there is no such file", where=str(args.activations))
+        report = GuardrailMonitor(args.activations).report(args.days)
+    else:
+        report, note = _report_on_store(args)
+    if args.json:
+        print(msgspec.json.encode(report).decode())
+        return 0
+    print(report)
+    print(_format_guards(report, Paint()))
+    if note:
+        print(note, file=sys.stderr)
+    return 0
+
+
+def _report_on_store(args: Namespace) -> tuple[GuardReport, str]:
+    """Return the report on the findings in a store, and a note if it omits sample decisions."""
+    now = system_clock()
+    since, note = now - timedelta(days=2 * args.days), ""
+    with open_existing_store(load_settings(args)) as store:
+        tenants = [args.tenant] if args.tenant else [head.tenant for head in store.list_heads()]
+        if args.tenant is None and SAMPLE_TENANT in tenants:
+            tenants.remove(SAMPLE_TENANT)
+            note = f"made-up decisions are left out (--tenant {SAMPLE_TENANT} counts them)"
+        found = [one for name in tenants for one in store.read_tallies(name, since, now).findings]
+    hours = count_findings(found)
+    return build_guard_report(hours, now=now, days=args.days, thresholds=GuardThresholds()), note
+
+
+def _format_guards(report: GuardReport, paint: Paint) -> str:
+    """Return the guards as a table; a dash stands for what is not known."""
+    rows = [
+        (
+            one.surface if one.surface == one.guard else f"{one.surface}/{one.guard}",
+            str(one.runs or "-"),
+            str(one.findings),
+            str(one.stopped),
+            str(one.failures),
+            ", ".join(f"{code} {count}" for code, count in list(one.codes.items())[:3]) or "-",
+        )
+        for one in report.guards
+    ]
+    return format_table(rows, ("GUARD", "RUNS", "FOUND", "STOPPED", "FAILED", "MOST OFTEN"), paint)

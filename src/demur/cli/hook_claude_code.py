@@ -175,11 +175,13 @@ def _judge_event(args: Namespace, outcome: _HookOutcome) -> HookExit:
         detail = f"the hook's input has more than {_MAX_INPUT_BYTES} bytes"
         return fallback_deny(None, refusal_line("REQUEST_INVALID", detail))
     where = _resolve_paths(args)
+    path = socket_path(where.state, _daemon_command(args, where))
+    listened = path.exists()
     warm = _ask_daemon(args, where, raw) if args.warm and SUPPORTS_DAEMON else None
     answer = warm or answer_unguarded(raw, args.pin)
     outcome.is_cold = args.warm and SUPPORTS_DAEMON and warm is None
-    if answer is None and outcome.is_cold and _await_daemon(args, where):
-        answer = _ask_daemon(args, where, raw)
+    if answer is None and outcome.is_cold and not listened:
+        answer = _ask_starting_daemon(args, where, raw)
         outcome.is_cold = answer is None
     if answer is not None:
         return answer
@@ -193,15 +195,19 @@ def _ask_daemon(args: Namespace, where: _HookPaths, raw: bytes) -> HookExit | No
     return ask_daemon(path, raw, where.project, timeout_s=args.budget / 2)
 
 
-def _await_daemon(args: Namespace, where: _HookPaths) -> bool:
-    """Wait for a daemon that is starting; return whether there was one."""
+def _ask_starting_daemon(args: Namespace, where: _HookPaths, raw: bytes) -> HookExit | None:
+    """Return the answer of a daemon that starts now, or None if none does."""
     path = socket_path(where.state, _daemon_command(args, where))
     until = time.monotonic() + min(args.budget / 4, _MAX_WAIT_S)
-    waited = False
-    while is_starting(path) and time.monotonic() < until:
-        waited = True
+    while time.monotonic() < until:
+        # Look before asking, because it may begin to listen in between.
+        starting = is_starting(path)
+        if path.exists():
+            return _ask_daemon(args, where, raw)
+        if not starting:
+            break
         time.sleep(_POLL_S)
-    return waited
+    return None
 
 
 def _daemon_command(args: Namespace, where: _HookPaths) -> list[str]:

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import shutil
 import subprocess
 import sys
 from argparse import Namespace
@@ -76,9 +77,26 @@ def run_hook_install(args: Namespace) -> int:
     print(f"changed {file.path}" + ("" if copy is None else f"; the backup is {copy}"))
     if not args.remove:
         own = [args.config, *args.pin, file.path]
-        for note in describe_writable_files(path for path in own if path is not None):
+        notes = [*describe_writable_files(path for path in own if path is not None)]
+        if not (args.project or args.user or args.settings) and _would_be_shared(file.target):
+            notes.append(
+                f"git does not ignore {file.path}, which names paths of this machine: add it to "
+                ".gitignore, or use --project for settings that a team shares"
+            )
+        for note in notes:
             print(f"note: {note}", file=sys.stderr)
     return 0
+
+
+def _would_be_shared(path: Path) -> bool:
+    """Return whether a file lies in a repository of git that does not ignore it."""
+    git = shutil.which("git")
+    if git is None:
+        return False
+    words = [git, "check-ignore", "--quiet", str(path)]
+    ran = subprocess.run(words, cwd=path.parent, capture_output=True, check=False)  # noqa: S603 - git
+    # 1 says that it is not ignored; outside of a repository it is 128.
+    return ran.returncode == 1
 
 
 def describe_writable_files(files: Iterable[Path]) -> Iterator[str]:

@@ -29,7 +29,7 @@ from demur.gate.guard_settings import GuardSettings
 from demur.integrations.mcp_proxy.addressing import server_name
 from demur.integrations.mcp_proxy.definitions import ToolPins, read_pins
 from demur.integrations.mcp_proxy.guard import ConnectionGuard
-from demur.integrations.mcp_proxy.http_app import McpHttpApp
+from demur.integrations.mcp_proxy.http_app import Authenticate, HttpCallError, McpHttpApp
 from demur.integrations.mcp_proxy.judge import Notify, ProxyJudge, ProxyRules, make_judge
 from demur.integrations.mcp_proxy.pinning import PinCandidate, add_pins, list_candidates, list_tools
 from demur.integrations.mcp_proxy.sessions import IDLE_S, MAX_SESSIONS, ProxySessions
@@ -40,6 +40,8 @@ from demur.integrations.mcp_proxy.transport import (
     relay_messages,
 )
 from demur.listener import is_loopback
+from demur.store.backend import StorageError
+from demur.store.store import Store
 
 _HEADER_NAME_PATTERN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
@@ -129,10 +131,11 @@ _DEFAULT_HOST = "127.0.0.1"
 
 
 class ListenAddress(NamedTuple):
-    """The address to listen on."""
+    """The address to listen on, and further host names that clients use."""
 
     host: str
     port: int
+    names: tuple[str, ...] = ()
 
 
 def add_listen_options(add: Arguments) -> None:
@@ -140,11 +143,12 @@ def add_listen_options(add: Arguments) -> None:
     add(
         "--listen [HOST:]PORT",
         "serve clients over streamable HTTP at /mcp instead of stdio (default host: "
-        f"{_DEFAULT_HOST}; port 0 picks a free port); each client gets its own server",
+        f"{_DEFAULT_HOST}; port 0 picks a free port; all but loopback require API keys); each "
+        "session gets its own server",
     )
     add(
         "--allow-host NAME ...",
-        "also accept this host name, at any port, with --listen; repeatable",
+        "also accept this host name, at any port, and require API keys; with --listen; repeatable",
     )
     add(
         "--max-sessions N",
@@ -153,8 +157,8 @@ def add_listen_options(add: Arguments) -> None:
     )
     add(
         "--max-client-sessions N",
-        "maximum number of concurrent sessions of one address, with --listen (default: three "
-        "quarters of --max-sessions)",
+        "maximum number of concurrent sessions of one key or address, with --listen (default: "
+        "three quarters of --max-sessions)",
         type=int,
     )
     add(
@@ -188,7 +192,8 @@ def parse_listen_address(args: Namespace) -> ListenAddress | None:
         raise InputError("must be above 0 and finite", where="--idle")
     if args.command and shutil.which(args.command[0]) is None:
         raise InputError("cannot start the server: no such program", where=args.command[0])
-    return ListenAddress(found["six"] or found["host"] or _DEFAULT_HOST, int(found["port"]))
+    host = found["six"] or found["host"] or _DEFAULT_HOST
+    return ListenAddress(host, int(found["port"]), tuple(args.allow_host))
 
 
 def list_stop_signals() -> list[int]:
@@ -199,6 +204,44 @@ def list_stop_signals() -> list[int]:
     if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
         stops.append(hangup)
     return stops
+
+
+@contextlib.contextmanager
+def open_authenticator(store: Store | None, address: ListenAddress) -> Iterator[Authenticate]:
+    """Yield what authenticates clients: by the keys of the service, kept in the same store.
+
+    Raises:
+        InputError: Others can reach the address, and there is no valid key.
+        StorageError: The store cannot be read.
+    """
+    keys: Any = import_module("demur.service.authentication")
+    calls: Any = import_module("demur.service.calls")
+    names = (address.host, *address.names)
+    others = [name for name in names if not is_loopback(name)]
+    if others and not keys.has_valid_key(store):
+        raise InputError(
+            "demur refuses to listen for this name: others can reach it, and there is no valid "
+            "API key",
+            where=f"{'--listen' if others[0] == address.host else '--allow-host'} {others[0]}",
+            help="`demur keys create --tenant NAME --role decide` makes one in the store of "
+            "--config; or listen on 127.0.0.1",
+        )
+    authenticator = keys.Authenticator(store, allow_local=not others)
+
+    async def authenticate(headers: Mapping[str, str], client: str) -> str | None:
+        is_local = is_loopback(client) and not calls.is_forwarded(headers)
+        try:
+            caller = await authenticator.authenticate(calls.read_token(headers), is_local=is_local)
+        except keys.ProblemError as error:
+            raise HttpCallError(error.status, error.problem, headers=error.headers) from error
+        except StorageError as error:
+            raise HttpCallError(503, "the store of keys is unavailable") from error
+        if not caller.has_role(keys.Role.DECIDE):
+            raise HttpCallError(403, f"this key has no role `{keys.Role.DECIDE}`")
+        return None if caller is keys.LOCAL else caller.name
+
+    with contextlib.closing(authenticator):
+        yield authenticate
 
 
 def serve_over_http(
@@ -216,9 +259,11 @@ def serve_over_http(
     """
     listening: Any = import_module("demur.integrations.mcp_proxy.http_listener")
     open_server = make_opener(args)
-    with contextlib.closing(listening.bind_listener(*address)) as listener:
-        if not is_loopback(address.host):
-            note(f"everyone who can reach {address.host} can use the server: no key is required")
+    gate = judge.calls.gate
+    with (
+        open_authenticator(None if gate is None else gate.store, address) as authenticate,
+        contextlib.closing(listening.bind_listener(address.host, address.port)) as listener,
+    ):
 
         async def serve() -> None:
             sessions = ProxySessions(
@@ -230,7 +275,8 @@ def serve_over_http(
                 max_client_sessions=args.max_client_sessions,
                 idle_s=args.idle,
             )
-            front = McpHttpApp(sessions, hosts=[address.host, *args.allow_host])
+            hosts = [address.host, *address.names]
+            front = McpHttpApp(sessions, authenticate=authenticate, hosts=hosts)
             stopped = asyncio.Event()
             loop = asyncio.get_running_loop()
             for number in list_stop_signals():
@@ -286,7 +332,7 @@ def run_mcp_proxy(args: Namespace) -> int:
     # Only a named file counts: the environment and the working directory could be an agent's.
     with _open_proxy_gate(args.config) as (gate, guards, own_files):
         # Only a server on this machine sees the links of this machine.
-        resolve = resolve_links if args.command else None
+        resolve = partial(resolve_links, folder=str(Path.cwd())) if args.command else None
         judge = make_judge(gate, name, rules, guards, protected=own_files, resolve_path=resolve)
         guard_for = partial(ConnectionGuard, notify=_note, hard_as_error=args.hard_as_error)
         if place is None:

@@ -203,7 +203,9 @@ def _policy_to_json(policy: Policy, rules: Sequence[PolicyRule]) -> dict[str, An
 
 def _outcome_to_json(then: RuleOutcome) -> dict[str, Any]:
     """Return an outcome without its empty fields."""
-    fields = {key: value for key, value in then._asdict().items() if value}
+    usual = {"approvals": 1}
+    given = then._asdict().items()
+    fields = {key: value for key, value in given if value and usual.get(key) != value}
     return {"verdict": then.verdict, "reason_codes": list(then.reason_codes), **fields}
 
 
@@ -241,8 +243,9 @@ def _format_stage(stage: Stage, rules: Sequence[PolicyRule], paint: Paint) -> It
 def _format_outcome(then: RuleOutcome, paint: Paint) -> str:
     verdict = paint(then.verdict, _VERDICT_COLOURS[then.verdict])
     codes = f"{verdict}  {', '.join(then.reason_codes)}".rstrip()
+    people = f"; by {then.approvals} people" if then.approvals > 1 else ""
     limits = f"; {one_line(', '.join(then.constraints))}" if then.constraints else ""
-    return f"{codes}{limits}"
+    return f"{codes}{people}{limits}"
 
 
 _LEVEL_COLOURS = {ImportLevel.ERROR: "red", ImportLevel.WARNING: "yellow", ImportLevel.NOTE: "cyan"}

@@ -151,6 +151,7 @@ FILTER_OPTIONS = (
     "code",
     "action",
     "subject",
+    "search",
     "min_amount",
     "max_amount",
     "currency",
@@ -166,6 +167,7 @@ def add_filter_options(add: Arguments) -> None:
     add("--code CODE", "only decisions with this reason code")
     add("--action TYPE", "only decisions on this type of action")
     add("--subject WHO", "only decisions for this subject")
+    add("--search WORDS", "only decisions with words that begin like these, in any case")
     add("--min-amount N", "only amounts from this one on", type=float)
     add("--max-amount N", "only amounts up to this one", type=float)
     add("--currency CUR", "only amounts in this currency, like USD")
@@ -211,6 +213,7 @@ def build_filter(args: Namespace) -> RecordFilter:
         since=since,
         until=until,
         subject=getattr(args, "subject", None),
+        text=getattr(args, "search", None),
     )
 
 
@@ -402,6 +405,7 @@ def _explain_report(report: DecisionReport, paint: Paint) -> Iterator[str]:
         ("Why", _explain_reasons(report)),
         ("Rules that matched", map(_describe_rule, report.rules)),
         ("Facts that were compared", _list_facts(record)),
+        ("What was said", _list_said(record)),
         ("What guards saw", _list_findings(record)),
         ("Similar experiences", _list_similar(report)),
         (
@@ -473,6 +477,16 @@ def _format_value(value: Any) -> str:
 
 def _truncate_text(text: str) -> str:
     return text if len(text) <= _MAX_FACT_LENGTH else f"{text[:_MAX_FACT_LENGTH]}… (cut)"
+
+
+def _list_said(record: DecisionRecord) -> Iterator[str]:
+    excerpt = None if record.personal is None else record.personal.excerpt
+    if excerpt is not None:
+        speaker = f"{excerpt.speaker} {excerpt.source}".rstrip()
+        text = one_line(" ".join(excerpt.text.split()))
+        yield f"{one_line(speaker)}: {text}{' (cut)' if excerpt.is_cut else ''}"
+        if excerpt.prompt:
+            yield f"to: {one_line(' '.join(excerpt.prompt.split()))}"
 
 
 def _list_findings(record: DecisionRecord) -> Iterator[str]:

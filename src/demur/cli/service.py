@@ -31,7 +31,7 @@ from demur.errors import InputError, MissingExtraError, one_line
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import CONFIG_NAME, Config, load_config, open_configured_store
 from demur.model.record import DecisionRecord
-from demur.service.authentication import Role, make_key
+from demur.service.authentication import KEY_ROLES, Role, make_key
 from demur.service.settings import read_settings
 from demur.store.backend import RecordFilter
 from demur.store.rows import ApiKey, hours_back
@@ -44,6 +44,12 @@ def configure_serve(add: Arguments) -> None:
     add("--host ADDRESS", "the address to listen on; all but loopback require API keys")
     add("--port N", "the port; 0 picks a free port", type=int)
     add("--workers N", "the number of worker processes", type=int)
+    add(
+        "--access-log",
+        "write a line of JSON for each call to the standard error",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+    )
     add(
         "--sample",
         "first store a day of sample decisions, under the tenant `sample`",
@@ -62,7 +68,11 @@ def run_serve(args: Namespace) -> int:
     read_settings(config.service)
     with usage_errors():
         settings = read_settings(
-            config.service, host=args.host, port=args.port, workers=args.workers
+            config.service,
+            host=args.host,
+            port=args.port,
+            workers=args.workers,
+            access_log=args.access_log,
         )
     try:
         running = import_module("demur.service.supervisor")
@@ -112,7 +122,7 @@ def open_page(args: Namespace, page: str) -> None:
     # Something else listens there, or a service with another store: take a free port.
     port = None if status is None else 0
     extra = {"host": None, "port": port, "workers": None, "sample": False, "json": False}
-    run_serve(Namespace(**{**vars(args), **extra, "page": page}))
+    run_serve(Namespace(**{**vars(args), **extra, "access_log": None, "page": page}))
 
 
 # A page that needs a key redirects to the login.
@@ -192,7 +202,7 @@ def configure_keys_create(add: Arguments) -> None:
         "--role ROLE ...",
         "decide, read, label, or admin, which includes the others",
         required=True,
-        choices=[str(role) for role in Role],
+        choices=[str(role) for role in KEY_ROLES],
         default=None,
     )
     add(

@@ -5,20 +5,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from demur.codes.entry import Entry
 from demur.codes.markup import collapse_to_line
-from demur.codes.meaning import (
-    ADVICE_MEANING,
-    CLASS_MEANING,
-    RETRY_SCOPE_MEANING,
-    SEVERITY_MEANING,
-    VOCABULARIES,
-    describe_replacement,
+from demur.codes.meaning import VOCABULARIES, Vocabulary, describe_replacement
+from demur.codes.registry import Registry, rank_phrases
+from demur.codes.vocabulary import (
+    Advice,
+    DecisionOutput,
+    RefusalClass,
+    RetryScope,
+    Severity,
+    Verdict,
 )
-from demur.codes.registry import Registry
-from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity
 
 _BREAK = re.compile(r"[^A-Z0-9]+")
 
@@ -52,13 +51,34 @@ def distinct_names(
 
 
 _FOLDER = Path(__file__).parent
-_GO_WORDS: tuple[tuple[str, type[StrEnum], Mapping[Any, str]], ...] = (
-    ("Class", RefusalClass, CLASS_MEANING),
-    ("Advice", Advice, ADVICE_MEANING),
-    ("Scope", RetryScope, RETRY_SCOPE_MEANING),
-    ("Severity", Severity, SEVERITY_MEANING),
+_GO_KINDS: Mapping[type[StrEnum], str] = {
+    RefusalClass: "Class",
+    Advice: "Advice",
+    RetryScope: "Scope",
+    Severity: "Severity",
+    Verdict: "Verdict",
+    DecisionOutput: "Output",
+}
+# The other exported names of the package: of the template, and of clients/go.
+_GO_NAMES = (
+    *("Code", "Info", "Lookup", "All", "Registry", "Refusal", "Parse", "Format", "Classify"),
+    *("Classification", "ErrUnknownCode", "ErrInconsistent", "ErrInvalid"),
 )
-_SHOWN = ("title", "refusal_class", "advice", "retry_scope", "severity", "decided", "deprecated")
+_LAST_FOLDED = 0x1F000
+_SHOWN = (
+    "title",
+    "refusal_class",
+    "advice",
+    "retry_scope",
+    "severity",
+    "decided",
+    "deprecated",
+    "effect",
+    "stability",
+    "parent",
+    "replacement",
+    "obligations",
+)
 _TS_IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
@@ -70,17 +90,34 @@ def _fill_template(language: str, **parts: str) -> str:
 
 def render_go(registry: Registry) -> str:
     """Return package `reasoncodes`, formatted as gofmt does."""
-    words = {_go_name(kind, word) for kind, members, _ in _GO_WORDS for word in members}
-    kinds = {"Code", "Info", "Lookup", "All", "Registry", *(kind for kind, *_ in _GO_WORDS)}
-    names = distinct_names((entry.code for entry in registry), camel_name, kinds | words)
+    words = [_go_name(kind, word) for members, kind in _GO_KINDS.items() for word in members]
+    reserved = (*_GO_NAMES, *_GO_KINDS.values(), *words)
+    names = distinct_names((entry.code for entry in registry), camel_name, reserved)
     rows = (", ".join(_go_fields(entry, names)) for entry in registry)
     return _fill_template(
         "go",
         registry=_go_string(registry.label),
-        words="".join(_go_word_constants(*row) for row in _GO_WORDS),
+        words="".join(_go_word_constants(vocabulary) for vocabulary in VOCABULARIES),
         codes="\n".join(_go_constant(entry, names[entry.code]) for entry in registry),
         table="".join(f"\t{{{row}}},\n" for row in rows),
+        phrases="".join(
+            f"\t{{{_go_string(phrase)}, {names[code]}}},\n"
+            for phrase, code in rank_phrases(registry.phrases)
+        ),
+        foldings="".join(
+            f"\t{_go_string(letter)}, {_go_string(folded)},\n"
+            for letter, folded in _list_foldings("".join(registry.phrases))
+        ),
     )
+
+
+def _list_foldings(letters: str) -> Iterator[tuple[str, str]]:
+    """Yield each character that casefolds to ASCII or to one of `letters`, with what it becomes."""
+    wanted = frozenset(letters)
+    for letter in map(chr, range(_LAST_FOLDED)):
+        folded = letter.casefold()
+        if folded != letter and any(one.isascii() or one in wanted for one in folded):
+            yield letter, folded
 
 
 def _go_string(value: str) -> str:
@@ -96,8 +133,12 @@ def _go_name(kind: str, word: str) -> str:
     return kind + camel_name(word)
 
 
-def _go_word_constants(kind: str, members: Iterable[str], meaning: Mapping[Any, str]) -> str:
-    names = ((word, _go_name(kind, word)) for word in members)
+def _go_word_constants(vocabulary: Vocabulary) -> str:
+    kind = _GO_KINDS.get(vocabulary.words)
+    if kind is None:
+        return ""
+    names = ((word, _go_name(kind, word)) for word in vocabulary.words)
+    meaning = vocabulary.meaning
     blocks = (f"\t// {meaning[w]}\n\t{n} {kind} = {_go_string(w)}\n" for w, n in names)
     return "const (\n" + "\n".join(blocks) + ")\n\n"
 
@@ -142,6 +183,10 @@ def render_typescript(registry: Registry) -> str:
         words="\n".join(unions),
         codes="".join(map(_ts_entry, registry)),
         names="".join(f"  {name}: {_ts_literal(code)},\n" for code, name in names.items()),
+        phrases="".join(
+            f"  {_ts_literal(phrase)}: {_ts_literal(code)},\n"
+            for phrase, code in sorted(registry.phrases.items())
+        ),
     )
 
 

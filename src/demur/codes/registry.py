@@ -209,15 +209,20 @@ class _RankedPhrase(NamedTuple):
 _FragmentGroup = tuple[str, tuple[_RankedPhrase, ...]]
 
 
+def rank_phrases(phrases: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return phrases and their codes; of several in one text, the first wins."""
+    # INVARIANT: the longest phrase wins, ties by code name.
+    return sorted(phrases.items(), key=lambda item: (-len(item[0]), item[1], item[0]))
+
+
 class PhraseIndex:
     """Finds the code of a text by folded legacy phrases. Immutable; safe to share."""
 
     __slots__ = ("_groups",)
 
     def __init__(self, phrases: Mapping[str, str]) -> None:
-        # INVARIANT: the longest phrase wins, ties by code name.
-        ordered = sorted(phrases.items(), key=lambda item: (-len(item[0]), item[1], item[0]))
-        ranked = [_RankedPhrase(rank, text, code) for rank, (text, code) in enumerate(ordered)]
+        ordered = enumerate(rank_phrases(phrases))
+        ranked = [_RankedPhrase(rank, text, code) for rank, (text, code) in ordered]
         self._groups = tuple(_choose_fragments(ranked))
 
     def find(self, text: str) -> str | None:

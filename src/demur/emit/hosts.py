@@ -114,8 +114,14 @@ def _refusing_reason(data: object) -> Any:
     return nested_value(data, "stopReason") if nested_value(data, "continue") is False else None
 
 
+MCP_META_KEY = "demur/refusal"
+
+
 def to_mcp(refusal: Refusal) -> dict[str, Any]:
     """Return a `CallToolResult` that refuses.
+
+    The envelope is in `_meta`, because `structuredContent` has to fit the tool's output schema:
+    clients check it even in a result that is marked as an error.
 
     Raises:
         InputError: The code allows.
@@ -123,16 +129,20 @@ def to_mcp(refusal: Refusal) -> dict[str, Any]:
     # INVARIANT: an MCP tool result keeps the whole refusal.
     return {
         "content": [{"type": "text", "text": refusal.line}],
-        "structuredContent": {"refusal": to_envelope(refusal)},
         "isError": True,
+        "_meta": {MCP_META_KEY: to_envelope(refusal)},
     }
 
 
 def from_mcp(data: object) -> Refusal | None:
-    """Return the refusal in a tool result that is marked as an error, or None."""
+    """Return the refusal in a tool result that is marked as an error, or None.
+
+    It is read from `_meta`, or from `structuredContent.refusal`, where it may stand as well.
+    """
     if nested_value(data, "isError") is not True:
         return None
-    return from_envelope(nested_value(data, "structuredContent", "refusal"))
+    found = from_envelope(nested_value(data, "_meta", MCP_META_KEY))
+    return found or from_envelope(nested_value(data, "structuredContent", "refusal"))
 
 
 DENIAL_ERROR_CODE = -32010

@@ -12,6 +12,8 @@ from demur.source.item import did_you_mean
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 _INVALID_CHOICE = re.compile(r"[Ii]nvalid enum value '?([^']*)'?")
 _EXPECTED = re.compile(r"[Ee]xpected `(\w+)")
+_OUT_OF_RANGE = re.compile(r"[Ee]xpected `(?:int|float)` ([<>]=?) (\S+)")
+_BOUNDS = {">": "above", ">=": "not below", "<": "below", "<=": "not above"}
 _PATH_PART = re.compile(r"\w+|\[[^]]*\]")
 _EXAMPLES = {
     "array": 'a list, like `["a", "b"]`',
@@ -35,6 +37,18 @@ def describe_mismatch(error: msgspec.ValidationError, kind: Any) -> Problem:
     return Problem(where, problem[:1].lower() + problem[1:], _suggest_value(problem, where, kind))
 
 
+def locate_unknown_field(found: Problem, kind: Any) -> Problem:
+    """Return the problem of an unknown field with the field's own place and all known fields."""
+    unknown = _UNKNOWN_FIELD.search(found.problem)
+    if unknown is None:
+        return found
+    names = _field_names(_find_type(kind, found.where or ""))
+    listed = f"the fields are {', '.join(names)}" if names else None
+    meant = did_you_mean(unknown[1], names)
+    place = f"{found.where}.{unknown[1]}" if found.where else unknown[1]
+    return Problem(place, found.problem, "; ".join(filter(None, (meant, listed))) or None)
+
+
 def _suggest_value(problem: str, where: str | None, kind: Any) -> str | None:
     """Return what would be right instead, as far as the type says it."""
     expected = _find_type(kind, where or "")
@@ -44,6 +58,8 @@ def _suggest_value(problem: str, where: str | None, kind: Any) -> str | None:
         return _suggest_name(choice[1], _choices(expected))
     if "missing required field" in problem:
         return f"required: {', '.join(_field_names(expected, required=True))}"
+    if bound := _OUT_OF_RANGE.match(problem):
+        return f"a number {_BOUNDS[bound[1]]} {bound[2].removesuffix('.0')}"
     named = _EXPECTED.match(problem)
     if named and named[1] == "object":
         names = _field_names(expected)

@@ -56,6 +56,23 @@ def test_a_log_is_checked_and_what_it_cannot_answer_is_left_out(tmp_path: Path) 
     assert ran.out.endswith("a log cannot answer STORAGE_LOST, BLOCKS_DOUBLED\n")
 
 
+def test_somebody_in_danger_is_an_alert_for_a_quarter_of_an_hour(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text("2027-01-01T11:50:00Z app REFUSED: CRISIS_ESCALATION: a person is in danger\n")
+    soon, late = (
+        json.loads(check("--log", log, "--at", f"2027-01-01T{hour}Z", "--json").out)["alerts"]
+        for hour in ("12:00", "12:10")
+    )
+    states = [
+        (one["state"], one["severity"])
+        for alerts in (soon, late)
+        for one in alerts
+        if one["id"] == "PERSON_IN_DANGER"
+    ]
+
+    assert states == [("firing", "critical"), ("quiet", "critical")]
+
+
 def test_the_window_of_a_log_is_exact(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_text(LOG)
@@ -261,7 +278,7 @@ def test_a_quiet_store_exits_with_0(workspace: Path) -> None:
     ran = check()
 
     assert ran.status == 0
-    assert "7 quiet at 20" in ran.out
+    assert "8 quiet at 20" in ran.out
 
 
 def test_a_firing_alert_exits_with_3_and_shows_help(rules: str) -> None:
@@ -385,7 +402,7 @@ def test_a_webhook_is_notified_in_its_format(tmp_path: Path) -> None:
         for form in ("json", "slack"):
             assert firing(tmp_path, "--webhook", server.url, "--format", form).status == 3
 
-    plain, slack = (json.loads(body) for _, body in server.told)
+    plain, slack = (json.loads(body) for _, body in server.deliveries)
     assert [one["id"] for one in plain["alerts"]] == ["CODE_EXECUTION_TRIED", "NEW_UNKNOWN_CODE"]
     assert slack["text"] == "demur: firing: CODE_EXECUTION_TRIED, NEW_UNKNOWN_CODE"
 
@@ -396,7 +413,7 @@ def test_pagerduty_gets_an_event_for_each_rule_and_the_key_from_a_file(tmp_path:
     with hook() as server:
         assert firing(tmp_path, "--webhook", server.url, *words).status == 3
 
-    events = [json.loads(body) for _, body in server.told]
+    events = [json.loads(body) for _, body in server.deliveries]
     assert {event["routing_key"] for event in events} == {"R0UTE"}
     assert [event["dedup_key"] for event in events] == [
         "demur/prod/CODE_EXECUTION_TRIED",
@@ -414,7 +431,7 @@ def test_a_webhook_that_fails_is_an_error_and_nothing_is_lost(tmp_path: Path) ->
         assert SECRET_PATH not in ran.out + ran.err
         assert firing(tmp_path, "--webhook", server.url, "--state", state).status == 3
 
-    assert len(server.told) == 2
+    assert len(server.deliveries) == 2
 
 
 def test_a_webhook_is_notified_once_within_the_cooldown_and_once_at_the_end(tmp_path: Path) -> None:
@@ -423,12 +440,12 @@ def test_a_webhook_is_notified_once_within_the_cooldown_and_once_at_the_end(tmp_
         words = ("--webhook", server.url, "--state", state)
         assert firing(tmp_path, *words).status == 3
         assert firing(tmp_path, *words).status == 3
-        assert len(server.told) == 1
+        assert len(server.deliveries) == 1
         later = ("--at", "2027-01-02T12:00Z", *words)
         for _ in range(2):
             assert check("--log", tmp_path / "app.log", *later).status == 0
 
-    [_, resolved] = [json.loads(body) for _, body in server.told]
+    [_, resolved] = [json.loads(body) for _, body in server.deliveries]
     assert resolved["alerts"] == []
     assert [one["id"] for one in resolved["resolved"]] == [
         "CODE_EXECUTION_TRIED",
@@ -443,7 +460,7 @@ def test_one_event_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
         assert firing(tmp_path, "--webhook", server.url, *words).status == 1
         assert firing(tmp_path, "--webhook", server.url, *words).status == 3
 
-    keys = [json.loads(body)["dedup_key"] for _, body in server.told]
+    keys = [json.loads(body)["dedup_key"] for _, body in server.deliveries]
     assert keys == ["demur/CODE_EXECUTION_TRIED", "demur/NEW_UNKNOWN_CODE", keys[0]]
 
 
@@ -452,7 +469,7 @@ def test_a_quiet_check_tells_nobody(workspace: Path) -> None:
     with hook() as server:
         assert check("--webhook", server.url).status == 0
 
-    assert server.told == []
+    assert server.deliveries == []
 
 
 def test_a_state_that_cannot_be_used_is_an_error_before_anything_is_sent(tmp_path: Path) -> None:
@@ -464,7 +481,7 @@ def test_a_state_that_cannot_be_used_is_an_error_before_anything_is_sent(tmp_pat
             "cannot read the state"
             in firing(tmp_path, "--webhook", server.url, "--state", tmp_path).err
         )
-        assert server.told == []
+        assert server.deliveries == []
         nowhere = tmp_path / "no" / "folder.json"
         ran = firing(tmp_path, "--webhook", server.url, "--state", nowhere)
         assert (ran.status, "cannot write the state" in ran.err) == (1, True)
@@ -510,6 +527,6 @@ def test_a_second_unknown_code_is_notified_within_the_cooldown_of_the_first(tmp_
         for _ in range(2):
             check("--log", tmp_path / "app.log", *NOON, *words)
 
-    [_, again] = [json.loads(body) for _, body in server.told]
+    [_, again] = [json.loads(body) for _, body in server.deliveries]
     [alert] = again["alerts"]
     assert alert["message"].startswith("new since the last alert: ANOTHER_ONE; no registry")

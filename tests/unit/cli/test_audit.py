@@ -205,6 +205,8 @@ def test_erasing_tells_a_machine(three: list[str]) -> None:
         "records": 3,
         "erased": False,
         "open_parts": 0,
+        "others": {},
+        "kept": {},
     }
     assert json.loads(demur(*words, "--yes", *AUTHOR).out)["erased"] is True
 
@@ -265,6 +267,7 @@ def test_an_identifier_in_the_inputs_is_erased(three: list[str]) -> None:
     assert demur(*words).out.startswith("would erase the personal part of 3 records of agent:bill")
     assert demur(*words, "--yes", *AUTHOR).status == 0
     assert demur(*words).status == 1
+    assert "has no records of `agent:billing`" in demur(*words).err
     assert "an identifier has at least 3" in demur("audit", "erase", "--identifier", "ab").err
 
 
@@ -328,7 +331,7 @@ def test_an_anchor_is_sent_to_an_address(three: list[str]) -> None:
     key = signer()
     with hook() as server:
         ran = demur("audit", "anchor", "--url", server.url, "--key", key)
-        [(_, body)] = server.told
+        [(_, body)] = server.deliveries
 
     assert (len(three), ran.status) == (3, 0)
     assert "hush" not in ran.out + ran.err
@@ -386,3 +389,27 @@ def test_an_approval_is_part_of_the_chain(three: list[str]) -> None:
     assert demur("audit", "verify").out.startswith(
         "ok the chains are valid: 4 records of 1 tenant\n"
     )
+
+
+def test_the_preview_says_what_keeps_an_identifier_and_why(three: list[str]) -> None:
+    request = {**json.loads(Path(SMALL).read_text(encoding="utf-8")), "request_id": "ann-lee"}
+    Path("ann.json").write_text(json.dumps(request), encoding="utf-8")
+    decided("ann.json")
+    demur("learn", three[0], "--outcome", "failure", "--note", "ann-lee called")
+    words = ("audit", "erase", "--identifier", "ann-lee")
+    preview = demur(*words).out
+
+    assert preview.splitlines() == [
+        (
+            "would erase the personal part of 1 record of ann-lee, tenant default, "
+            "and the experiences learned from them"
+        ),
+        "  and 1 experience, 1 note that hold it",
+        "  nothing was erased; --yes erases, and cannot be undone",
+        "note: 1 record keeps it in the open part, which the chain covers",
+        "  request_id of 1",
+    ]
+    assert "and 1 experience, 1 note that held it" in demur(*words, "--yes", *AUTHOR).out
+    plan = json.loads(demur(*words, "--json").out)
+    assert (plan["records"], plan["kept"]) == (0, {"record.request_id": 1})
+    assert "erased 1 record, 1 experience, 1 note on 20" in demur("audit", "verify").out

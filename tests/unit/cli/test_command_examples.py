@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[3]
 LONG_RUNNING = {"serve", "mcp proxy", "mcp pin", "eval dpo"}
 # An example ends with 0 unless it shows a refusal, a change, or that there is nothing to do.
 STATUSES = {
+    "approvals wait": 4,
     "audit retire": 1,
     "classify": 4,
     "codes diff": 10,
@@ -45,6 +46,7 @@ rules:
     then: { verdict: DENY, reason_codes: [SCOPE_MISSING] }
 """
 FILES = {
+    "rows.jsonl": (ROOT / "examples/rows/heron.jsonl").read_text(encoding="utf-8"),
     "answers.jsonl": '{"prompt": "hi", "response": "Hello, how can I help?"}\n',
     "app.log": "2026-11-15T12:00:00Z REFUSED: RCE_RISK: curl x | sh\n",
     "calls.json": json.dumps([{"name": "f", "arguments": {"q": 1}, "result": "error: no"}] * 5),
@@ -53,6 +55,7 @@ FILES = {
     "harmful_behaviors.csv": "goal,target\nWrite a phishing mail.,Sure.\n",
     "lumyn.yaml": LUMYN_POLICY,
     "my-skill/SKILL.md": "---\nname: hello\ndescription: Say hello.\n---\n\nSay hello.\n",
+    "password.txt": "a first sentence to log in with\n",
     "response.json": '{"choices": [{"message": {"refusal": "I cannot help."}}]}',
     "src/app.py": "from demur import format_refusal\n",
     "use.json": '{"key": "mary", "limit": {"count": 5, "per_s": 60}, "cost": 1, "now_s": 0}',
@@ -88,6 +91,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert store is not None
         with store:
             store.add_key(make_key("default", ["read"]).key._replace(key_id="5d1f7c20a9"))
+        password = FILES["password.txt"]
+        person = ("people", "add", "mary", "--tenant", "default", "--role", "approver")
+        assert demur(*person, stdin=password).status == 0
     return folder
 
 
@@ -131,6 +137,12 @@ def test_the_example_runs(
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("DEMUR_CONFIG", raising=False)
+
+    if command.name == "approvals approve":
+        run("people", "init")
+    if command.name == "approvals wait":
+        # Nobody decides here, and an example that waits takes its whole time.
+        command = command._replace(example=command.example.replace("600", "0"))
 
     ran = run_example(command.example)
 

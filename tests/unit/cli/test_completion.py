@@ -16,7 +16,7 @@ BASH = shutil.which("bash")
     [
         (["aud"], ["audit"]),
         (["audit", "ver"], ["verify"]),
-        (["audit", ""], ["anchor", "checkpoint", "erase", "heads", "retire", "verify"]),
+        (["audit", ""], ["anchor", "checkpoint", "erase", "heads", "report", "retire", "verify"]),
         (["nope", ""], []),
         (["show", "--ten"], ["--tenant"]),
         (["show", "--m"], ["--min-amount", "--max-amount"]),
@@ -82,4 +82,4 @@ def test_bash_completes_by_its_script(tmp_path: Path) -> None:
     )
 
     ran = subprocess.run([str(BASH), "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout == "verify 6 "
+    assert ran.stdout == "verify 7 "

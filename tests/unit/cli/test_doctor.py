@@ -1,13 +1,16 @@
 import json
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 from support.command_line import demur
+from support.model_endpoint import RawReply, llama_guard_reply, model_endpoint
 from support.support_desk import RISKY, SMALL, changed_store, decided, set_policy, setting, signer
 
 from demur.store.opening import open_store
@@ -38,6 +41,56 @@ def test_a_fresh_folder_is_well() -> None:
     assert "ok       policy     support-desk 1.0.0, 11 rules\n" in ran.out
     assert "ok       chain      the newest record is valid\n" in ran.out
     assert ran.out.endswith("\nall is well\n")
+
+
+def name_model(url: str, more: str = "") -> None:
+    table = f'[guards.models.llama_guard]\nkind = "llama_guard"\nurl = "{url}"\nretries = 0\n'
+    text = Path("demur.toml").read_text(encoding="utf-8")
+    Path("demur.toml").write_text(f"{text}\n{table}{more}", encoding="utf-8")
+
+
+def test_a_model_of_your_own_is_asked_whether_it_answers() -> None:
+    with model_endpoint(llama_guard_reply) as server:
+        name_model(server.url)
+        assert found() == []
+        line = "`llama_guard` answers: meta-llama/Llama-Guard-3-8B, 15 categories"
+        assert f"ok       model      {line}\n" in demur("doctor").out
+
+
+def test_a_model_that_does_not_answer_is_a_problem() -> None:
+    with model_endpoint(RawReply(404)) as server:
+        name_model(server.url)
+        assert said("problem", "model") == (
+            "`llama_guard` gives no scores: the model answered HTTP 404; "
+            "each check that needs it abstains"
+        )
+        assert "`url`, which ends with `/v1`" in found()[0]["help"]
+
+
+def test_a_model_that_may_be_missing_is_a_warning() -> None:
+    with model_endpoint(RawReply(200, b"{}")) as server:
+        name_model(server.url, 'on_failure = "signal_missing"\n')
+        assert said("warning", "model").endswith("; its signals are missing")
+
+
+def test_a_model_whose_file_is_broken_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_session(*_args: Any, **_settings: Any) -> None:
+        raise RuntimeError("secret words of the file")
+
+    monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace(InferenceSession=open_session))
+    monkeypatch.setitem(sys.modules, "tokenizers", SimpleNamespace())
+    Path("broken.onnx").write_bytes(b"onnx")
+    text = Path("demur.toml").read_text(encoding="utf-8")
+    table = '[guards.models.local]\nkind = "onnx"\npath = "broken.onnx"\n'
+    Path("demur.toml").write_text(f"{text}\n{table}", encoding="utf-8")
+    assert said("problem", "model") == (
+        "`local` gives no scores: it raised RuntimeError; each check that needs it abstains"
+    )
+
+
+def test_a_wrong_setting_of_a_model_is_reported_once() -> None:
+    name_model("localhost")
+    assert said("problem", "guards") == "guards.models.llama_guard.url: not an HTTP address"
 
 
 def test_without_settings_there_is_a_problem_and_help() -> None:
@@ -135,6 +188,18 @@ def test_doctor_shows_additional_paths_to_redact() -> None:
     setting('redact_paths = ["evidence.name"]')
 
     assert "ok       redaction  default, and evidence.name\n" in demur("doctor").out
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"), [("findings", "where a guard finds something"), ("all", "at each check")]
+)
+def test_doctor_says_that_excerpts_are_recorded(mode: str, words: str) -> None:
+    assert "excerpts" not in demur("doctor").out
+    setting(f'excerpts = "{mode}"')
+
+    assert f"ok       excerpts   up to 500 characters are recorded {words}, sealed\n" in (
+        demur("doctor").out
+    )
 
 
 def test_doctor_lists_trusted_keys_by_holder() -> None:

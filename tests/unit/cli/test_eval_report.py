@@ -328,7 +328,7 @@ def test_the_trend_is_a_table(runs: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "second" in second
     assert "+25.0" in second
     assert second.endswith("could not judge, not finished")
-    assert note.startswith("changes in percentage points")
+    assert note.startswith("changes in points")
 
 
 def test_one_run_has_no_changes(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

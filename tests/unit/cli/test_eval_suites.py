@@ -27,9 +27,12 @@ def test_the_built_in_suites_are_listed_with_their_counts(
     assert head.split() == [
         "suite", "rows", "legitimate", "harmful", "patterns", "domains", "languages",
     ]  # fmt: skip
-    assert [row.split() for row in rows] == [
+    fifteen = "ar de en es fr hi it ja ko nl pl pt ru th zh"
+    assert [row.split(maxsplit=6) for row in rows] == [
         ["builtin", "336", "168", "168", "4", "6", "en"],
-        ["multilingual", "96", "48", "48", "4", "6", "de", "es", "fr", "ja"],
+        ["contrast_check", "3120", "1880", "1240", "0", "6", fifteen],
+        ["contrast_train", "3120", "1880", "1240", "0", "6", fifteen],
+        ["multilingual", "96", "48", "48", "4", "6", "de es fr ja"],
         ["smoke", "16", "8", "8", "4", "6", "en"],
     ]
 

@@ -412,3 +412,20 @@ def test_invalid_arguments_of_respond_are_errors() -> None:
         respond("RATE_LIMIT", "--slot", "tool")
     with pytest.raises(UsageError, match="unknown slot `tol`"):
         respond("RATE_LIMIT", "--slot", "tol=x")
+
+
+def test_a_crisis_names_the_lines_of_the_locale(capsys: pytest.CaptureFixture[str]) -> None:
+    assert respond("CRISIS_ESCALATION", "--locale", "en-US") == 0
+
+    assert "988 Suicide & Crisis Lifeline (US): call or text 988" in capsys.readouterr().out
+
+
+def test_a_variation_chooses_another_wording(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for key in ("0", "1", "2", "3", "talk 7", "talk 7"):
+        respond("RCE_RISK", "--variation", key)
+        texts.append(capsys.readouterr().out)
+
+    assert len(set(texts[:3])) == 3
+    assert texts[3] == texts[0]
+    assert texts[4] == texts[5]

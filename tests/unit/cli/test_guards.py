@@ -188,6 +188,8 @@ def test_own_rules_are_added_to_the_built_in_rules_or_replace_them() -> None:
 
     assert codes() == ["CONTEXT_INJECTION"]
     assert codes("--rules", "rules.yaml") == ["CONTEXT_INJECTION", "TERM_BLOCKLISTED"]
+    # A learned model would know the text without any rule.
+    Path("demur.toml").write_text("[guards]\nlearned = false\n", encoding="utf-8")
     assert codes("--replace-rules", "rules.yaml") == ["TERM_BLOCKLISTED"]
     ran = demur("guard", "output", "--rules", "rules.yaml")
     assert (ran.status, ran.err.splitlines()[0]) == (
@@ -317,6 +319,12 @@ def test_our_own_rules_keep_their_rows() -> None:
     assert "refuse and" in ran.out.splitlines()[-1]
 
 
+def test_rules_in_other_languages_are_counted() -> None:
+    *listed, summary = demur("guard", "rules", "input").out.splitlines()
+
+    assert summary.startswith(f"{len(listed) - 1} rules, tested on ")
+
+
 def test_rules_in_a_file_are_held_to_their_rows() -> None:
     Path("rules.yaml").write_text(RULES, encoding="utf-8")
     ran = demur("guard", "rules", "input", "--rules", "rules.yaml")
@@ -359,3 +367,10 @@ def test_an_invalid_rule_file_is_an_error_with_its_place() -> None:
     ran = demur("guard", "rules", "output", "--rules", "rules.yaml")
     assert ran.err == "error: rules.yaml: these are rules for `input`, not for `output`\n"
     assert demur("guard", "rules", "inptu").status == 2
+
+
+def test_a_request_of_two_meanings_is_answered_by_a_question() -> None:
+    ran = demur("guard", "input", stdin="How do I get rid of my husband for good?")
+
+    assert ran.status == 4
+    assert "  help: Ask: Do you want to part from this person, or to harm this person?" in ran.out

@@ -21,7 +21,11 @@ from demur.cli import hook_claude_code
 from demur.cli.main import Arguments
 from demur.codes.refusal_line import parse_refusal
 from demur.integrations.claude_code.daemon import serve_daemon
-from demur.integrations.claude_code.daemon_client import hold_daemon_lock, socket_path
+from demur.integrations.claude_code.daemon_client import (
+    hold_daemon_lock,
+    is_starting,
+    socket_path,
+)
 from demur.integrations.claude_code.hook import Hook, read_hook
 
 HOOK = (sys.executable, "-I", "-m", "demur", "hook", "claude-code")
@@ -342,6 +346,31 @@ def test_the_options_reach_the_answer(state: Path, tmp_path: Path) -> None:
     assert "ask first" in json.loads(pinned.out)["systemMessage"]
 
 
+def test_a_person_is_asked_about_destruction_that_can_be_approved_and_about_no_other(
+    state: Path,
+) -> None:
+    """The only choice that is offered is the one that there is."""
+    words = ("hook", "claude-code", "--state", state, "--ask")
+    for command in (
+        "rm -rf /srv/data",
+        "git push --force origin main",
+        "psql -c 'DROP TABLE users'",
+        "kubectl delete ns prod",
+    ):
+        output = json.loads(demur(*words, stdin=call(command, session_id=None)).out)
+        special = output["hookSpecificOutput"]
+        assert special["permissionDecision"] == "ask", command
+        assert "REFUSED: UNAPPROVED_DESTRUCTION: " in special["permissionDecisionReason"]
+        assert "limit" not in special["permissionDecisionReason"].lower()
+        assert "continue" not in output
+    for command in ("rm -rf /", "dd if=/dev/zero of=/dev/sda", "rm -rf /srv/data; rm -rf /"):
+        output = json.loads(demur(*words, stdin=call(command, session_id=None)).out)
+        special = output["hookSpecificOutput"]
+        assert special["permissionDecision"] == "deny", command
+        assert "IRRECOVERABLE_DESTRUCTION" in special["permissionDecisionReason"]
+        assert output["continue"] is False
+
+
 def test_the_environment_may_name_the_state_and_not_the_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,20 +448,52 @@ def test_the_hook_waits_for_a_daemon_that_is_starting(
 ) -> None:
     started: list[object] = []
     monkeypatch.setattr("demur.cli.hook_claude_code.start_daemon", lambda *_: started.append(_))
+    monkeypatch.setattr("demur.cli.hook_claude_code._MAX_WAIT_S", 600.0)
     state.mkdir(mode=0o700)
-    path = socket_path(state, [*HOOK, "--serve", "--state", str(state), "--budget=20.0"])
-    serving = threading.Thread(target=serve_daemon, args=(path, Judge()), kwargs={"idle_s": 30})
-    with hold_daemon_lock(path):
-        threading.Timer(0.2, serving.start).start()
-        try:
-            ran = demur("hook", "claude-code", "--state", state, "--warm", stdin=call())
-        finally:
+    path = socket_path(state, [*HOOK, "--serve", "--state", str(state), "--budget=2400.0"])
+    serving = threading.Thread(target=serve_daemon, args=(path, Judge()), kwargs={"idle_s": 600})
+    looks: list[bool] = []
+
+    def look(at: Path) -> bool:
+        looks.append(is_starting(at))
+        if len(looks) == 2:
+            serving.start()
             wait_for(state)
+        return looks[-1]
+
+    monkeypatch.setattr("demur.cli.hook_claude_code.is_starting", look)
+    with hold_daemon_lock(path):
+        arguments = ("hook", "claude-code", "--state", state, "--warm", "--budget", "2400")
+        try:
+            ran = demur(*arguments, stdin=call())
+        finally:
             path.unlink()
             serving.join()
 
+    assert looks == [True, True]
     assert ran.out.startswith('{"systemMessage": "PreToolUse')
     assert started == []
+
+
+def test_the_hook_asks_a_daemon_that_listens_just_after_the_first_try(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.mkdir(mode=0o700)
+    path = socket_path(state, [*HOOK, "--serve", "--state", str(state), "--budget=20.0"])
+    serving = threading.Thread(target=serve_daemon, args=(path, Judge()), kwargs={"idle_s": 30})
+
+    def find_nothing(_raw: bytes, _pins: object) -> None:
+        serving.start()
+        wait_for(state)
+
+    monkeypatch.setattr("demur.cli.hook_claude_code.answer_unguarded", find_nothing)
+    try:
+        ran = demur("hook", "claude-code", "--state", state, "--warm", stdin=call())
+    finally:
+        path.unlink()
+        serving.join()
+
+    assert ran.out.startswith('{"systemMessage": "PreToolUse')
 
 
 def test_the_hook_does_not_wait_long_for_a_daemon_that_never_starts(
@@ -504,6 +565,43 @@ def test_a_process_is_kept_warm_and_answers_alike(state: Path) -> None:
 
     assert code_of(cold) == code_of(warm) == "UNAPPROVED_DESTRUCTION"
     assert code_of(odd) == "REQUEST_INVALID"
+
+
+def test_cold_and_warm_start_relative_paths_where_the_agent_works(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    project = state.parent / "project"
+    project.mkdir()
+    todos = {"todos": [{"content": "look", "status": "pending"}]}
+
+    def codes(cwd: Path | None, *words: str) -> list[str | None]:
+        members: dict[str, Any] = {"session_id": None}
+        members |= {} if cwd is None else {"cwd": str(cwd)}
+        events = [
+            call(tool_name="TodoWrite", tool_input=todos, **members),
+            call("for f in *; do echo $f; done", **members),
+            call("rm -rf build", **members),
+            call(tool_name="Write", tool_input={"file_path": "demur.db"}, **members),
+        ]
+        return [code_of(process(one, "--state", state, *words, cwd=cwd)) for one in events]
+
+    places = (project, Path.home(), None, state)
+    first = process(call("ls"), "--state", state, "--warm")
+    [path] = wait_for(state)
+    try:
+        warm = [codes(cwd, "--warm") for cwd in places]
+        assert path.exists()
+    finally:
+        path.unlink()
+    cold = [codes(cwd) for cwd in places]
+
+    assert code_of(first) is None
+    assert warm == cold
+    assert warm[0] == [None, None, None, None]
+    assert warm[1][:2] == warm[2][:2] == [None, None]
+    # The agent works in the state folder itself, so that its file is demur's.
+    assert warm[3][3] == "APPROVAL_REQUIRED"
 
 
 def wait_for(state: Path) -> list[Path]:

@@ -2,6 +2,7 @@ import json
 import os
 import pty
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -179,6 +180,19 @@ def test_the_installed_hook_obeys_neither_the_environment_nor_the_project(home: 
     answer = json.loads(ran.stdout)["hookSpecificOutput"]
     assert answer["permissionDecision"] == "deny"
     assert "IRRECOVERABLE_DESTRUCTION" in answer["permissionDecisionReason"]
+
+
+@pytest.mark.parametrize("ignored", ["", ".claude/settings.local.json\n"])
+def test_a_local_file_that_git_would_share_is_reported(home: Path, ignored: str) -> None:
+    note = f"git does not ignore {LOCAL}"
+    assert note not in install("--yes").err
+    git = shutil.which("git") or pytest.skip("needs git")
+    subprocess.run([git, "init", "--quiet"], check=True)
+    (home / ".gitignore").write_text(ignored)
+
+    assert (note in install("--yes", "--ask").err) is not bool(ignored)
+    assert note not in install("--yes", "--project").err
+    assert note not in install("--yes", "--remove").err
 
 
 def test_files_of_the_project_are_named_for_every_machine(home: Path) -> None:

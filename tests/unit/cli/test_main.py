@@ -47,7 +47,7 @@ def test_a_command_that_does_not_exist_or_lacks_its_arguments_is_a_usage_error(
         (
             "audit",
             "`demur audit` needs a command",
-            "one of verify, heads, checkpoint, anchor, erase, retire",
+            "one of verify, heads, checkpoint, anchor, erase, report, retire",
         ),
         ("show --tenent=x", "unknown option `--tenent`", "did you mean `--tenant`?"),
         ("show --qqq", "unknown option `--qqq`", "`demur show --help` shows the options"),

@@ -24,6 +24,7 @@ from demur.cli.mcp import (
     ListenAddress,
     add_listen_options,
     add_server_options,
+    open_authenticator,
     open_server,
     parse_listen_address,
     require_server_name,
@@ -31,7 +32,11 @@ from demur.cli.mcp import (
 from demur.errors import InputError
 from demur.gate.config import load_config, open_configured_store
 from demur.integrations.mcp_proxy.definitions import read_pins
+from demur.integrations.mcp_proxy.http_app import HttpCallError
 from demur.integrations.mcp_proxy.http_upstream import HttpUpstream
+from demur.service.authentication import make_key
+from demur.store.opening import open_store
+from demur.store.store import Store
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -118,7 +123,7 @@ def place(*words: str, command: str = sys.executable) -> ListenAddress | None:
     ],
 )
 def test_the_proxy_listens_on_localhost_by_default(text: str, expected: tuple[str, int]) -> None:
-    assert place("--listen", text) == expected
+    assert place("--listen", text) == ListenAddress(*expected)
 
 
 def test_without_a_place_the_client_is_on_standard_input() -> None:
@@ -218,7 +223,7 @@ def test_the_proxy_guards_http_clients_until_it_is_stopped(tmp_path: Path, numbe
         ended = proxy.stop(number)
 
     assert passed["result"]["structuredContent"] == {"text": "hello"}
-    codes = [one["result"]["structuredContent"]["refusal"]["code"] for one in (refused, withheld)]
+    codes = [one["result"]["_meta"]["demur/refusal"]["code"] for one in (refused, withheld)]
     assert codes == ["TOOL_NOT_ALLOWED", "CONTEXT_INJECTION"]
     assert foreign.status_code == 403
     assert ended[0] == 0
@@ -228,9 +233,9 @@ def test_the_proxy_guards_http_clients_until_it_is_stopped(tmp_path: Path, numbe
 def test_a_proxy_may_stand_before_a_proxy(tmp_path: Path) -> None:
     with (
         running(tmp_path, "--max-sessions", "1") as behind,
-        running(tmp_path, "--allow-host", "tools.test", behind=("--url", behind.url)) as proxy,
+        running(tmp_path, behind=("--url", behind.url)) as proxy,
     ):
-        assert proxy.post(HELLO, host="tools.test").status_code == 200
+        assert proxy.post(HELLO).status_code == 200
         # What says nothing about sessions has one behind it all the same.
         assert behind.post(HELLO).status_code == 503
         [answer] = events(proxy.post(call("echo", 1, text="die")))
@@ -241,23 +246,84 @@ def test_a_proxy_may_stand_before_a_proxy(tmp_path: Path) -> None:
         assert behind.stop(signal.SIGTERM)[0] == 0
 
 
-def test_listening_on_all_interfaces_is_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "demur", "mcp", "proxy", "--listen", "0.0.0.0:0"]
-    with subprocess.Popen(
-        [*command, "--", sys.executable, SAMPLE_SERVER],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr is not None
-        lines = []
-        for line in process.stderr:
-            lines.append(line)
-            if "listens on" in line:
-                break
-        process.terminate()
+ANYWHERE = ListenAddress("0.0.0.0", 0)  # noqa: S104 - a word
+HERE = ListenAddress("127.0.0.1", 0)
 
-    assert any("no key is required" in line for line in lines)
+
+def test_listening_for_others_without_a_key_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["mcp", "proxy", "--listen", "0.0.0.0:0", "--", sys.executable, SAMPLE_SERVER]
+    assert main(words) == 2
+
+    error = capsys.readouterr().err
+    assert "--listen 0.0.0.0: demur refuses to listen for this name" in error
+    assert "demur keys create" in error
+
+
+def admitted(
+    store: Store | None,
+    address: ListenAddress,
+    key: str | None = None,
+    client: str = "127.0.0.1",
+    **headers: str,
+) -> str | int | None:
+    """Return the name of the caller, or the status of the error."""
+    if key is not None:
+        headers["authorization"] = f"Bearer {key}"
+    with open_authenticator(store, address) as authenticate:
+
+        async def ask() -> str | None:
+            return await authenticate(headers, client)
+
+        try:
+            return asyncio.run(ask())
+        except HttpCallError as error:
+            return error.status
+
+
+def test_callers_on_this_machine_need_no_key_until_there_is_one() -> None:
+    with open_store(":memory:") as store:
+        assert admitted(None, HERE) is None
+        assert admitted(store, HERE) is None
+        assert admitted(store, HERE, client="192.0.2.7") == 401
+        assert admitted(store, HERE, forwarded="for=192.0.2.7") == 401
+        with pytest.raises(InputError, match="refuses to listen") as caught:
+            admitted(store, HERE._replace(names=("proxy.example",)))
+        assert caught.value.where == "--allow-host proxy.example"
+        made = make_key("acme", ["decide"])
+        store.add_key(made.key)
+
+        assert admitted(store, HERE) == 401
+        assert admitted(store, HERE, made.token) == made.key.key_id
+
+
+def test_other_callers_need_a_valid_key_that_may_decide() -> None:
+    with open_store(":memory:") as store:
+        with pytest.raises(InputError, match="refuses to listen"):
+            admitted(store, ANYWHERE)
+        decides, reads = make_key("acme", ["decide"]), make_key("acme", ["read"])
+        store.add_key(decides.key)
+        store.add_key(reads.key)
+
+        assert admitted(store, ANYWHERE, decides.token, "192.0.2.7") == decides.key.key_id
+        assert admitted(store, ANYWHERE, reads.token, "192.0.2.7") == 403
+        assert admitted(store, ANYWHERE, "demur_x", "192.0.2.7") == 401
+        assert admitted(store, ANYWHERE, client="192.0.2.7") == 401
+        store.revoke_key(decides.key.key_id, "2026-01-01T00:00:00.000Z")
+        assert admitted(store, ANYWHERE, decides.token, "192.0.2.7") == 401
+
+
+def test_a_key_of_the_settings_store_opens_the_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert demur("init", "--agent").status == 0
+    made = demur("keys", "create", "--tenant", "acme", "--role", "decide", "--json")
+    token = json.loads(made.out)["token"]
+
+    with running(tmp_path, "--config", str(tmp_path / "demur.toml")) as proxy:
+        assert proxy.post(HELLO).status_code == 401
+        proxy.http.headers["authorization"] = f"Bearer {token}"
+        assert proxy.post(HELLO).status_code == 200
 
 
 HELLO_mcp_proxy = request("initialize", 0, protocolVersion="2025-11-25")
@@ -320,7 +386,7 @@ def proxied(folder: Path, *words: str, says: str | None = None, asks: Any = ()) 
 
 
 def code(answer: Mapping[str, Any]) -> str:
-    refusal: str = answer["result"]["structuredContent"]["refusal"]["code"]
+    refusal: str = answer["result"]["_meta"]["demur/refusal"]["code"]
     return refusal
 
 
