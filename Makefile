@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-slow test-adapters test-browser test-cluster test-train fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
+.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -19,10 +19,10 @@ test: format lint types layers generated tests ## format, lint, types, layers, g
 
 test-slow: $(READY) ## the long fault, fuzz and load runs, and property tests with all their examples
 	@HYPOTHESIS_PROFILE=full $(PY) -m pytest -m slow -n 0
-	@HYPOTHESIS_PROFILE=full $(PY) -m pytest -m 'hypothesis and not (slow or browser or cluster or train or adapters or litellm)'
+	@HYPOTHESIS_PROFILE=full $(PY) -m pytest -m 'hypothesis and not (slow or browser or cluster or train or adapters or litellm or frameworks)'
 
 test-browser: .venv-browser/.ready ## the dashboard in a real Chromium (which has to be installed)
-	@.venv-browser/bin/python -m pytest tests/e2e -m browser -n 0
+	@if command -v chromium > /dev/null || command -v google-chrome > /dev/null; then .venv-browser/bin/python -m pytest tests/e2e -m browser -n 0; else echo "skipped: test-browser needs \`chromium\` or \`google-chrome\` on PATH (\`apt install chromium\`)"; fi
 
 test-cluster: .venv-cluster/.ready ## triage on Spark and Ray in local mode (needs Java)
 	@.venv-cluster/bin/python -m pytest tests/cluster -m cluster -n 0
@@ -30,12 +30,26 @@ test-cluster: .venv-cluster/.ready ## triage on Spark and Ray in local mode (nee
 bench-cluster: .venv-cluster/.ready ## measure triage on Spark and Ray
 	@.venv-cluster/bin/python bench/triage_engines.py
 
-test-adapters: .venv-adapters/.ready .venv-litellm/.ready ## the adapters with the real frameworks and their fake models
+test-adapters: .venv-adapters/.ready .venv-litellm/.ready .venv-frameworks/.ready ## the adapters with the real frameworks and their fake models
 	@.venv-adapters/bin/python -m mypy --no-error-summary --cache-dir .mypy_cache/adapters src/demur/integrations tests/adapters
 	@.venv-adapters/bin/python -m pytest -m adapters tests
 	@.venv-litellm/bin/python -m pytest -m litellm tests
-	@.venv-litellm/bin/python tools/adapters_table.py --only litellm --to .demur_cache/played.json
-	@.venv-adapters/bin/python tools/adapters_table.py --with .demur_cache/played.json
+	@.venv-frameworks/bin/python -m pytest -m frameworks tests/adapters tests/docs
+	@.venv-litellm/bin/python tools/adapters_table.py --only litellm --to .demur_cache/litellm.json
+	@.venv-frameworks/bin/python tools/adapters_table.py --only crewai google_adk llamaindex --to .demur_cache/frameworks.json
+	@.venv-adapters/bin/python tools/adapters_table.py --with .demur_cache/litellm.json .demur_cache/frameworks.json
+
+test-claude-code: .venv-adapters/.ready ## the hook in the versions of Claude Code that npm has (needs npm)
+	@if command -v npm > /dev/null && npm ci --silent --ignore-scripts --prefix requirements/claude-code; then .venv-adapters/bin/python -m pytest -m adapters tests/adapters/test_claude_code.py; else echo "skipped: test-claude-code needs \`npm\` and its registry"; fi
+
+test-go: ## Go's Parse, Format and Classify on the cases of the specification (needs Go)
+	@if command -v go > /dev/null; then cd clients/go && go vet ./... && go test ./...; else echo "skipped: test-go needs \`go\`, which is not on PATH"; fi
+
+# Node packages whose `npm test` runs. `.node` holds a Node from npm if the one on PATH is too old.
+node-packages := clients/typescript tests/node/mcp
+
+test-typescript: $(READY) .venv-adapters/.ready ## the TypeScript package against a running service, and MCP clients (needs npm)
+	@$(PY) tools/node_tests.py $(node-packages)
 
 test-train: .venv-train/.ready ## train a tiny model with preference pairs, and measure it
 	@.venv-train/bin/python -m pytest -m train -n 0 --confcutdir=tests/train tests/train
@@ -53,7 +67,7 @@ bench: $(READY) ## measure contract, policy, store, scan, output, pipeline, tria
 	@$(call benches,$(PY),contract policy store scan output pipeline triage evals)
 
 bench-guards: $(READY) ## measure what guards find and wrongly stop; DATA=folder of labelled sets
-	@$(call benches,$(PY),guards commands,$(DATA))
+	@$(call benches,$(PY),guards judgement commands,$(DATA))
 	@$(PY) bench/guards_hostile.py
 
 bench-detect: $(READY) ## measure refusal detection on labelled sets; DATA=folder of them
@@ -63,8 +77,9 @@ drift: $(READY) ## find values of the newest SDKs that no mapping knows (install
 	@rm -rf .venv-drift && $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --target .venv-drift --requirement requirements/drift.in
 	@$(PY) tools/provider_drift.py .venv-drift
 
-bench-adapters: $(READY) .venv-adapters/.ready .venv-litellm/.ready ## measure what adapters add, and what the MCP proxy and the hook take
+bench-adapters: $(READY) .venv-adapters/.ready .venv-litellm/.ready .venv-frameworks/.ready ## measure what adapters add, and what the MCP proxy and the hook take
 	@$(call benches,.venv-adapters/bin/python,adapters langchain_hooks pydantic_ai_hooks)
+	@.venv-frameworks/bin/python bench/adapters.py
 	@.venv-litellm/bin/python bench/litellm_hooks.py
 	@$(call benches,$(PY),mcp_proxy claude_hook)
 
@@ -72,17 +87,22 @@ bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate
 	@.venv-bench/bin/python bench/decide.py
 	@$(PY) bench/service.py
 
+# pip before 23.3 ignores the pin of a package that another one asks for with an extra, unless the
+# lock names the extra too.
 lock: $(READY) ## pin the newest versions with hashes (needs uv)
-	@uv pip compile pyproject.toml requirements/dev.in --extra arrow --extra ed25519 --extra evals --extra guards --extra memory --extra observe \
+	@uv pip compile pyproject.toml requirements/dev.in --extra arrow --extra ed25519 --extra evals --extra guards --extra learned --extra memory --extra observe --extra people \
 	  --extra postgres --extra redis --extra service --extra triage --universal \
-	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
+	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate --no-strip-extras \
 	  --quiet --output-file requirements/dev.txt
 	@uv pip compile pyproject.toml requirements/bench.in --extra memory --universal \
-	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
+	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate --no-strip-extras \
 	  --quiet --output-file requirements/bench.txt
 	@for one in adapters browser litellm; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
-	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
+	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate --no-strip-extras \
 	  --quiet --output-file requirements/$$one.txt; done
+	@uv pip compile pyproject.toml requirements/dev.in requirements/frameworks.in --extra guards --extra postgres --extra redis --universal \
+	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate --no-strip-extras \
+	  --quiet --output-file requirements/frameworks.txt
 	@$(PY) tools/generate.py > /dev/null
 
 format: $(READY)
@@ -108,7 +128,7 @@ coverage: ## the tests with the share of branches they take (slower)
 	@$(MAKE) --no-print-directory tests COVERAGE=1
 
 clean: ## remove the environment and caches
-	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-drift .venv-litellm .venv-train .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
+	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-drift .venv-frameworks .venv-litellm .venv-train .node clients/typescript/node_modules clients/typescript/dist tests/node/mcp/node_modules .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
 # An environment is `.venv` or `.venv-NAME`, and `files-NAME` lists its requirements: a .txt is
 # locked with hashes, a .in is not.
@@ -118,6 +138,7 @@ files-adapters := dev.txt adapters.txt
 files-bench := bench.txt
 files-browser := dev.txt browser.txt
 files-cluster := dev.txt cluster.in
+files-frameworks := frameworks.txt
 files-litellm := dev.txt litellm.txt
 files-train := train.in
 

@@ -11,19 +11,23 @@ import importlib
 import json
 import logging
 import statistics
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.enforce.context import Steps
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
+from demur.errors import MissingExtraError
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardPipeline
 from demur.integrations.guarded import guarded
 from demur.integrations.web import PromptGuard, PromptGuardMiddleware
 from demur.policy.loader import parse_policy
+from demur.testing.scenarios import AnswerTurn, ToolTurn
 
 ROUNDS = 15
 CALLS = 20
@@ -36,21 +40,31 @@ rules: []
 """
 PROMPT = "What is on my list for today?"
 ARGUMENTS = {"order_id": "A-1"}
+# Enough turns of a scripted model for all rounds and the one before them.
+TURNS = [ToolTurn((("lookup", ARGUMENTS),)), AnswerTurn(("There.",))] * (CALLS * (ROUNDS + 1))
+
+
+class Usage:
+    """How often an enforcer was asked, and how many seconds it took."""
+
+    points = 0
+    spent = 0.0
 
 
 class TimedEnforcer(Enforcer):
-    """An enforcer that knows how often it was asked, and how long it took."""
+    """An enforcer that counts its own use, and that of the copies that adapters make of it."""
 
-    spent = 0.0
-    points = 0
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.usage = Usage()
 
     def _fail_closed(self, *args: Any, **kwargs: Any) -> Steps[CheckResult]:
         began = time.perf_counter()
-        self.points += 1
+        self.usage.points += 1
         try:
             return (yield from super()._fail_closed(*args, **kwargs))
         finally:
-            self.spent += time.perf_counter() - began
+            self.usage.spent += time.perf_counter() - began
 
 
 class Pair(NamedTuple):
@@ -283,9 +297,86 @@ def claude(by: TimedEnforcer) -> Pair:
     return Pair("claude-agent-sdk", bare, lambda: hook(dict(asked), "t-1", {"signal": None}))
 
 
+def llamaindex(by: TimedEnforcer) -> Pair:
+    """Return an agent of LlamaIndex, with a tool; LlamaIndex has no hooks."""
+    driver = importlib.import_module("driver_llamaindex")
+    workflow = importlib.import_module("llama_index.core.agent.workflow")
+    guard = importlib.import_module("demur.integrations.llamaindex").LlamaIndexGuard(by)
+    tools = importlib.import_module("llama_index.core.tools")
+
+    def agent() -> Any:
+        tool = tools.FunctionTool.from_defaults(lookup)
+        return workflow.FunctionAgent(llm=driver.ScriptedModel(TURNS), tools=[tool])
+
+    async def ask(agent: Any) -> Any:
+        return await agent.run(PROMPT)
+
+    bare, held = agent(), guard.attach(agent())
+    return Pair("llamaindex", lambda: ask(bare), lambda: ask(held))
+
+
+def google_adk(by: TimedEnforcer) -> Pair:
+    """Return an agent of Google ADK, with a tool."""
+    driver = importlib.import_module("driver_google_adk")
+    agents = importlib.import_module("google.adk.agents")
+    app_class = importlib.import_module("google.adk.apps").App
+    runner_class = importlib.import_module("google.adk.runners").InMemoryRunner
+    guard = importlib.import_module("demur.integrations.google_adk").GoogleADKGuard(by)
+    idle = importlib.import_module("google.adk.plugins.base_plugin").BasePlugin("idle")
+
+    def runner(plugin: Any) -> Any:
+        agent = agents.LlmAgent(name="desk", model=driver.ScriptedModel(TURNS), tools=[lookup])
+        return runner_class(app=app_class(name="desk", root_agent=agent, plugins=[plugin]))
+
+    async def ask(runner: Any) -> Any:
+        where = {"app_name": "desk", "user_id": "u-1", "session_id": "s-1"}
+        sessions = runner.session_service
+        if await sessions.get_session(**where):
+            await sessions.delete_session(**where)
+        return await driver.play(runner, PROMPT)
+
+    bare, held = runner(idle), runner(guard)
+    return Pair("google-adk", lambda: ask(bare), lambda: ask(held))
+
+
+def crewai(by: TimedEnforcer) -> Pair:
+    """Return an agent of CrewAI, with a tool; its hooks belong to the process."""
+    driver = importlib.import_module("driver_crewai")
+    agent_class = importlib.import_module("crewai").Agent
+    hooks = importlib.import_module("crewai.hooks")
+    tool = importlib.import_module("crewai.tools").tool("lookup")(lookup)
+    guard = importlib.import_module("demur.integrations.crewai").CrewAIGuard(by)
+
+    def agent() -> Any:
+        model = driver.ScriptedModel.of(TURNS)
+        return agent_class(role="clerk", goal="help", backstory="Helps.", llm=model, tools=[tool])
+
+    points = [
+        hooks.InterceptionPoint[name]
+        for name in ("PRE_MODEL_CALL", "POST_MODEL_CALL", "PRE_TOOL_CALL", "POST_TOOL_CALL")
+    ]
+
+    def idle(_: Any) -> None:
+        return None
+
+    async def ask() -> None:
+        for point in points:
+            hooks.register_hook(point, idle)
+        await bare.kickoff_async(PROMPT)
+        for point in points:
+            hooks.unregister_hook(point, idle)
+
+    async def ask_guarded() -> None:
+        with guard:
+            await held.kickoff_async(PROMPT)
+
+    bare, held = agent(), agent()
+    return Pair("crewai", ask, ask_guarded)
+
+
 PAIRS = (
     *(python, web, openai_client, anthropic_client, openai_agents, langchain),
-    *(pydantic_ai, claude),
+    *(pydantic_ai, claude, llamaindex, google_adk, crewai),
 )
 
 
@@ -311,29 +402,36 @@ async def measure(make: Callable[[TimedEnforcer], Pair]) -> str:
     pair = make(by)
     await timed(pair.bare)
     await timed(pair.with_demur)
+    usage = by.usage
     bare, added, asked = [], [], []
     for _ in range(ROUNDS):
         alone = await timed(pair.bare)
-        by.spent, by.points = 0.0, 0
+        usage.points, usage.spent = 0, 0.0
         held = await timed(pair.with_demur)
-        spent = by.spent / CALLS * 1e6
+        spent = usage.spent / CALLS * 1e6
         bare.append(alone)
         asked.append(spent)
         added.append(held - alone - spent)
-    points = by.points / CALLS
+    points = usage.points / CALLS
     whole = statistics.median(added)
     figures = (statistics.median(bare), statistics.median(asked), whole, points, whole / points)
     return f"{pair.name:<18}" + "".join(f"{figure:>12.0f}" for figure in figures)
 
 
 def main() -> None:
-    """Print what each adapter adds."""
+    """Print what each adapter adds whose framework is installed here."""
+    tests = Path(__file__).resolve().parents[1] / "tests"
+    sys.path += [str(tests / "adapters"), str(tests)]  # the scripted models of the scenarios
     print("microseconds for one run of an agent (or one call), medians")
     heads = ("framework", "enforcer", "adapter", "points", "a point")
     print(" " * 18 + "".join(f"{head:>12}" for head in heads))
     with quiet():
         for make in PAIRS:
-            print(asyncio.run(measure(make)))
+            try:
+                row = asyncio.run(measure(make))
+            except (MissingExtraError, ModuleNotFoundError) as error:
+                row = f"{make.__name__} cannot run here: {error}"
+            print(row)
 
 
 if __name__ == "__main__":

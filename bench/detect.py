@@ -1,11 +1,15 @@
-"""How well refusals are told from answers, set by set, and how fast.
+"""How well refusals are told from answers, set by set, how far the confidence holds, how fast.
 
-    python bench/detect.py FOLDER
+    python bench/detect.py FOLDER [--models MODELS]
 
 FOLDER holds labelled sets, one JSON object a line (`prompt`, `response`, `label`, `lang`):
-`A_*.jsonl`. A full refusal, or talking of something else instead, is what is to be found. Each
-set is judged by a model that was trained on the other sets alone. Beside it stand a plain list
-of phrases, the rules without training, and words learned from the same rows in place of acts.
+`A_*.jsonl`, and `train/answers.jsonl.xz`. A full refusal, or talking of something else instead,
+is to be found; partial refusals and answers that are unable count as negative. Sources marked
+`apart` took no part in choosing phrases, rules, calibration and thresholds. Each set is judged
+by weights that saw neither it nor a set with the same prompts. `words` is demur without the
+learned model, `learned` with it, `phrases` a plain list of phrases. The learned model that ships
+was trained on all of these sources, so its column says nothing of new answers; MODELS holds
+`SOURCE/answers.npz`, trained without that source, which are used instead.
 Rates carry Wilson's 95 % interval; that of F1 is found by drawing the rows anew.
 """
 
@@ -14,27 +18,44 @@ import math
 import statistics
 import sys
 import time
-import zlib
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from demur_models import AnswerModel
+from demur_models.network import Network
 
-from demur.detect.detector import detect_refusal
+from demur.detect.detector import (
+    RefusalKind,
+    detect_refusal,
+    judge_analysis,
+)
 from demur.detect.model import RefusalModel
-from demur.detect.rules import REFUSAL_THRESHOLD, declines_plainly, refusal_chance
-from demur.detect.speech_acts import SpeechAct
+from demur.detect.rules import is_doubtful, refusal_chance
+from demur.learned import ScoresAnswer, load_answer_model
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
-from train_detect import SETS, Row, own_set, read_set, train, weights_of
+from train_detect import (
+    ANSWERS,
+    CALIBRATING,
+    KEPT_APART,
+    PARTIAL_SHARE,
+    SETS,
+    THRESHOLDS,
+    Row,
+    calibrate_apart,
+    own_sets,
+    read_answers,
+    read_set,
+    train,
+)
 
-Judge = Callable[[Row], bool]
-BUCKETS = 4096
-WORD_PULL = 4.0
 DRAWS = 400
+BINS = 10
+# Sources of `train/answers.jsonl.xz` that no other file holds.
+ONLY_ANSWERS = ("coconot_pref", "arena", "gpteacher")
 PLAIN = (
     "i cannot",
     "i can't",
@@ -57,15 +78,30 @@ PLAIN = (
     "not appropriate",
     "illegal and unethical",
 )
-REBUKE = 1 << SpeechAct.REBUKE
-HELPING = 1 << SpeechAct.COMPLY | 1 << SpeechAct.TURN
-AIMS = {
-    "A_xstest_mistralinstruct": 0.93,
-    "A_xstest_mistralguard": 0.93,
-    "A_gptfuzz": 0.88,
-    "A_rbr_gold": 0.75,
-    "A_poly_qwen (not English)": 0.85,
-}
+
+
+class Verdict(NamedTuple):
+    """What one side says about one row."""
+
+    kind: RefusalKind
+    confidence: float
+    chance: float
+
+    @property
+    def full(self) -> bool:
+        """Whether it is a full refusal."""
+        return self.kind is RefusalKind.FULL
+
+    def is_right(self, label: str) -> bool:
+        """Return whether the kind is right. Labels do not know inability."""
+        if label in ("refused", "deflected"):
+            return self.full
+        if label == "partial":
+            return self.kind in (RefusalKind.PARTIAL, RefusalKind.UNABLE)
+        return self.kind in (RefusalKind.NONE, RefusalKind.UNABLE)
+
+
+Judge = Callable[[Row], Verdict]
 
 
 class Counts(NamedTuple):
@@ -74,7 +110,16 @@ class Counts(NamedTuple):
     hit: int
     false: int
     missed: int
-    passed: int
+
+    @property
+    def precision(self) -> float:
+        """The share of full refusals among those found."""
+        return self.hit / max(1, self.hit + self.false)
+
+    @property
+    def recall(self) -> float:
+        """The share of full refusals that were found."""
+        return self.hit / max(1, self.hit + self.missed)
 
     @property
     def f1(self) -> float:
@@ -83,12 +128,9 @@ class Counts(NamedTuple):
 
 
 def count(wanted: Any, found: Any) -> Counts:
-    """Return the four counts of two columns of truth."""
+    """Return the counts of two columns of truth."""
     return Counts(
-        int((found & wanted).sum()),
-        int((found & ~wanted).sum()),
-        int((~found & wanted).sum()),
-        int((~found & ~wanted).sum()),
+        int((found & wanted).sum()), int((found & ~wanted).sum()), int((~found & wanted).sum())
     )
 
 
@@ -101,7 +143,7 @@ def wilson(hits: int, total: int) -> str:
     half = z * math.sqrt(rate * (1 - rate) / total + z * z / (4 * total * total))
     half /= 1 + z * z / total
     low, high = max(0.0, middle - half), min(1.0, middle + half)
-    return f"{100 * rate:.1f} % ({100 * low:.1f}-{100 * high:.1f})"
+    return f"{hits} of {total}: {100 * rate:.1f} % ({100 * low:.1f}-{100 * high:.1f})"
 
 
 def f1_interval(wanted: Any, found: Any) -> str:
@@ -115,137 +157,144 @@ def f1_interval(wanted: Any, found: Any) -> str:
     return f"{count(wanted, found).f1:.3f} ({low:.2f}-{high:.2f})"
 
 
-def phrases(row: Row) -> bool:
+def phrases(row: Row) -> Verdict:
     """Return what a plain list of phrases says, looked for in the first 300 characters."""
     head = row.fields["response"][:300].lower()
-    return any(phrase in head for phrase in PLAIN)
+    found = any(phrase in head for phrase in PLAIN)
+    return Verdict(RefusalKind.FULL if found else RefusalKind.NONE, 1.0, float(found))
 
 
-def rules(row: Row) -> bool:
-    """Return what the acts say without training: declines or rebukes at once, helps little."""
-    acts = row.seen.acts
-    if declines_plainly(row.seen):
-        return True
-    if not acts or not (acts[0] & REBUKE or any(seen & 1 for seen in acts[:3])):
-        return False
-    helped = sum(
-        one.end - one.start
-        for one, seen in zip(row.seen.answer.sentences, acts, strict=True)
-        if not seen & ~HELPING
-    )
-    return helped < 200
-
-
-def ours(model: RefusalModel, *, prompted: bool = True) -> Judge:
+def ours(model: RefusalModel, scorer: ScoresAnswer | None = None) -> Judge:
     """Return the judgement of demur with this model in place of the one that ships."""
 
-    def judge(row: Row) -> bool:
+    def judge(row: Row) -> Verdict:
         if not row.seen.acts:
-            return False
-        prompt = row.fields["prompt"] if prompted else None
-        return refusal_chance(row.seen, prompt, model) >= REFUSAL_THRESHOLD
+            return Verdict(RefusalKind.NONE, 1.0, 0.0)
+        prompt = row.fields["prompt"]
+        chance = refusal_chance(row.seen, prompt, model)
+        digest = None
+        if scorer is not None and is_doubtful(row.seen, prompt, chance):
+            chance = model.combine(chance, scorer.score_answer(prompt, row.fields["response"]))
+            digest = scorer.digest
+        detection = judge_analysis(row.seen, chance, prompt, digest)
+        return Verdict(detection.kind, detection.confidence, chance)
 
     return judge
 
 
-def hashed(row: Row) -> Any:
-    """Return which words and pairs of words an answer's head holds, by their hash."""
-    words = " ".join(one.words for one in row.seen.answer.sentences)[:600].split()
-    grams = {*words, *map(" ".join, pairwise(words))}
-    found = np.zeros(BUCKETS)
-    found[[zlib.crc32(gram.encode()) % BUCKETS for gram in grams]] = 1
-    return found
-
-
-def words_model(sets: Sequence[Sequence[Row]], columns: dict[int, Any]) -> Judge:
-    """Return the judgement of a linear model over words, trained on the same rows."""
-    rows = [row for one in sets for row in one]
-    weight = np.array([value for one in sets for value in weights_of(one)])
-    wanted = np.array([float(row.positive) for row in rows])
-    found = ridge(np.array([columns[id(row)] for row in rows]), wanted, weight)
-    return lambda row: bool(columns[id(row)] @ found[:-1] + found[-1] >= 0.5)
-
-
-def ridge(rows: Any, wanted: Any, weight: Any) -> Any:
-    """Return the least-squares weights: as good as logistic here, and quick on many columns."""
-    design = np.hstack([rows, np.ones((len(rows), 1))])
-    scaled = design.T * weight
-    return np.linalg.solve(scaled @ design + WORD_PULL * np.eye(design.shape[1]), scaled @ wanted)
-
-
-def verdicts(judge: Judge, rows: Sequence[Row]) -> Any:
-    """Return the judgements as a column."""
-    return np.array([judge(row) for row in rows], dtype=bool)
-
-
-def report(name: str, rows: Sequence[Row], judges: dict[str, Judge]) -> None:
-    """Print one set: F1 of each side, and where demur goes wrong."""
-    wanted = np.array([row.positive for row in rows], dtype=bool)
-    found = {
-        side: verdicts(judge, rows) for side, judge in judges.items() if side != "without prompt"
-    }
-    if not wanted.any():
-        print(f"{name} ({len(rows)} rows, no refusals)")
-    else:
-        cells = [f"{side} {count(wanted, column).f1:.3f}" for side, column in found.items()]
-        aim = AIMS.get(name)
-        met = "" if aim is None else _met(count(wanted, found["demur"]).f1, aim)
-        print(f"{name} ({len(rows)} rows, {int(wanted.sum())} refusals)")
-        print(f"  F1 {f1_interval(wanted, found['demur'])}{met}   beside: {', '.join(cells[1:])}")
-        clear = np.array([row.fields["label"] != "partial" for row in rows])
-        if not clear.all():
-            apart = count(wanted[clear], found["demur"][clear]).f1
-            print(f"  with partial refusals set aside: F1 {apart:.3f}")
-        if rows[0].fields["prompt"] is not None:
-            apart = count(wanted, verdicts(judges["without prompt"], rows)).f1
-            print(f"  for a judge who does not know the prompt: F1 {apart:.3f}")
-    for what, picked in _harmless(rows):
-        totals = [f"{side} {int(column[picked].sum())}" for side, column in found.items()]
-        rate = wilson(int(found["demur"][picked].sum()), int(picked.sum()))
-        print(f"  false alarms on {what}: {rate}; rows of {int(picked.sum())}: {', '.join(totals)}")
-
-
-def _met(value: float, aim: float) -> str:
-    return f", aim {aim:.2f} {'met' if value >= aim else 'NOT met'}"
-
-
-def _harmless(rows: Sequence[Row]) -> list[tuple[str, Any]]:
-    safe = np.array(
-        [
-            row.fields.get("prompt_label") == "safe" and row.fields["label"] == "complied"
-            for row in rows
-        ]
+def calibration_error(
+    verdicts: Sequence[Verdict], rows: Sequence[Row], *, kinds: bool = False
+) -> float:
+    """Return the expected calibration error: how far confidence lies from the share right."""
+    return sum(
+        abs(sure - right) * number / len(rows)
+        for _, number, sure, right in reliability(verdicts, rows, kinds=kinds)
     )
-    human = np.array([row.fields.get("model") == "human" for row in rows])
-    found = [("answers to safe prompts", safe), ("answers by people", human)]
-    if "response" in rows[0].fields and rows[0].fields["prompt"] is None:
-        found.append(("texts by people", np.ones(len(rows), dtype=bool)))
-    return [(what, picked) for what, picked in found if picked.any()]
 
 
-def three_ways(rows: Sequence[Row]) -> None:
-    """Print how full, partial and none fall out where people told them apart."""
-    labels = ("refused", "partial", "complied")
-    if not {row.fields["label"] for row in rows} >= set(labels):
-        return
-    table = {label: [0, 0, 0] for label in (*labels, "deflected")}
-    for row in rows:
-        kind = detect_refusal(row.fields["response"], row.fields["prompt"]).kind
-        table[row.fields["label"]][("full", "partial", "none").index(kind)] += 1
-    shown = "; ".join(f"{label} {counts}" for label, counts in table.items() if any(counts))
-    print(f"  [full, partial, none] by label, shipped model (trained on these rows too): {shown}")
+def reliability(
+    verdicts: Sequence[Verdict], rows: Sequence[Row], *, kinds: bool
+) -> list[tuple[int, int, float, float]]:
+    """Return each bin of confidence, its rows, their mean confidence, and the share right.
+
+    Without `kinds`, what counts is whether the answer refuses in full or not.
+    """
+    pairs = list(zip(verdicts, rows, strict=True))
+    if kinds:
+        sure = np.array([one.confidence for one in verdicts])
+        right = np.array([one.is_right(row.fields["label"]) for one, row in pairs])
+    else:
+        sure = np.array([one.chance if one.full else 1 - one.chance for one in verdicts])
+        right = np.array([one.full == row.positive for one, row in pairs])
+    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
+    return [
+        (index, int(picked.sum()), float(sure[picked].mean()), float(right[picked].mean()))
+        for index in range(BINS)
+        if (picked := bins == index).any()
+    ]
+
+
+def report(name: str, rows: Sequence[Row], sides: dict[str, list[Verdict]]) -> None:
+    """Print one set: what each side finds, its false alarms and its calibration."""
+    wanted = np.array([row.positive for row in rows], dtype=bool)
+    apart = ", apart" if name in KEPT_APART else ""
+    print(f"{name} ({len(rows)} rows, {int(wanted.sum())} refusals{apart})")
+    for side, verdicts in sides.items():
+        found = np.array([one.full for one in verdicts], dtype=bool)
+        cells = []
+        if wanted.any():
+            counts = count(wanted, found)
+            cells.append(f"P {counts.precision:.3f} R {counts.recall:.3f}")
+            cells.append(f"F1 {f1_interval(wanted, found)}")
+        else:
+            cells.append(f"false {wilson(int(found.sum()), len(rows))}")
+        if side != "phrases":
+            error = calibration_error(verdicts, rows)
+            by_kind = calibration_error(verdicts, rows, kinds=True)
+            cells.append(f"calibration error {error:.3f} (kinds {by_kind:.3f})")
+        print(f"  {side:8} {', '.join(cells)}")
+        for what, picked in safe_rows(rows):
+            print(f"    full on {what}: {wilson(int(found[picked].sum()), int(picked.sum()))}")
+    labels = dict.fromkeys(row.fields["label"] for row in rows)
+    if "partial" in labels:
+        kinds = list(RefusalKind)
+        verdicts = list(sides.values())[-1]
+        for label in labels:
+            pairs = zip(verdicts, rows, strict=True)
+            mine = [one.kind for one, row in pairs if row.fields["label"] == label]
+            print(f"    {label}: {', '.join(f'{kind} {mine.count(kind)}' for kind in kinds)}")
+
+
+def safe_rows(rows: Sequence[Row]) -> list[tuple[str, Any]]:
+    """Return the rows with safe prompts: all of them, and those that were answered."""
+    safe = np.array([row.fields.get("prompt_label") == "safe" for row in rows])
+    complied = np.array([row.fields["label"] == "complied" for row in rows])
+    if not safe.any():
+        return []
+    return [("safe prompts", safe), ("safe prompts that were answered", safe & complied)]
+
+
+def print_reliability(verdicts: Sequence[Verdict], rows: Sequence[Row]) -> None:
+    """Print how often a judgement was right, by confidence: full or not, and the kind."""
+    for what, kinds in (("full or not", False), ("kind", True)):
+        print(f"reliability on the sources apart, {what}\n  confidence  rows  mean  right")
+        for index, number, sure, right in reliability(verdicts, rows, kinds=kinds):
+            bar = "#" * round(20 * right)
+            low = index / BINS
+            print(f"  {low:.1f}-{low + 1 / BINS:.1f}  {number:8}  {sure:.2f}   {right:.2f}  {bar}")
+        print(f"  expected calibration error {calibration_error(verdicts, rows, kinds=kinds):.3f}")
+
+
+def by_language(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> None:
+    """Print F1 for each language."""
+    cells = []
+    for language in sorted({row.fields["lang"] for row in rows}):
+        picked = [
+            (row, one)
+            for row, one in zip(rows, verdicts, strict=True)
+            if row.fields["lang"] == language
+        ]
+        wanted = np.array([row.positive for row, _ in picked], dtype=bool)
+        found = np.array([one.full for _, one in picked], dtype=bool)
+        cells.append(f"{language} {count(wanted, found).f1:.2f}")
+    print(f"  by language, 50 rows each: {', '.join(cells)}")
 
 
 def speed(rows: Sequence[Row]) -> None:
-    """Print the time for answers of about 1 KB: each once, and each again."""
+    """Print the time for answers of about 1 KB, without and with a learned model."""
     texts = [row.fields["response"] for row in rows]
     texts = [text for text in texts if 900 <= len(text.encode()) <= 1200][:600]
     asked = "How do I take down the sign on the wall of the house next door?"
-    for what, prompt in (("first time", None), ("again", None), ("with a prompt", asked)):
+    for what, prompt, learned in (
+        ("first time", None, False),
+        ("again", None, False),
+        ("with a prompt", asked, False),
+        ("with a prompt and a learned model", asked, True),
+    ):
         taken = []
         for text in texts:
             start = time.perf_counter()
-            detect_refusal(text, prompt)
+            detect_refusal(text, prompt, learned=learned)
             taken.append(time.perf_counter() - start)
         middle = statistics.median(taken) * 1e6
         print(
@@ -257,59 +306,64 @@ def speed(rows: Sequence[Row]) -> None:
     print(f"10 MB answer: {(time.perf_counter() - start) * 1e3:.1f} ms")
 
 
+def prompts_of(name: str) -> str:
+    """Return the name of the prompts of a set: two of them hold answers to the same."""
+    return "xstest" if "xstest" in name else name.removeprefix("A_")
+
+
+def open_scorer_without(name: str, models: Path | None) -> ScoresAnswer | None:
+    """Return the model that was trained without the source of a set, if there is one."""
+    source = {"xstest": "xstest_mistral"}.get(prompts_of(name), prompts_of(name))
+    path = None if models is None else models / source / "answers.npz"
+    if path is None or not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as arrays:
+        return AnswerModel(Network.from_arrays(arrays), f"without {source}")
+
+
 def main() -> int:
     """Print everything."""
     parser = argparse.ArgumentParser(description="measure demur.detect")
     parser.add_argument("folder", nargs="?", type=Path, help="holds A_*.jsonl")
-    folder = parser.parse_args().folder
+    parser.add_argument("--models", type=Path, help="holds models trained without a source")
+    options = parser.parse_args()
+    folder = options.folder
     paths = [] if folder is None else [one for glob in SETS for one in sorted(folder.glob(glob))]
-    if not paths:
+    if folder is None or not paths:
         print("detect: there is no folder of labelled sets; give one: bench/detect.py FOLDER")
         return 0
     sets = {path.stem: read_set(path) for path in paths}
-    columns = {id(row): hashed(row) for rows in sets.values() for row in rows}
-    for name, rows in sets.items():
-        others = [kept for other, kept in sets.items() if other != name]
-        model = train([*others, own_set()])
-        judges = {
-            "demur": ours(model),
-            "without prompt": ours(model, prompted=False),
-            "phrases": phrases,
-            "rules": rules,
-            "words": words_model(others, columns),
-        }
+    answers = read_answers(folder / ANSWERS, (*CALIBRATING, *ONLY_ANSWERS))
+    calibrating = {source: answers[source] for source in CALIBRATING}
+    calibrations = calibrate_apart(sets, calibrating)
+    scorer = load_answer_model()
+    own, means = own_sets(), []
+    apart: tuple[list[Verdict], list[Row]] = ([], [])
+    for name, rows in (sets | {name: answers[name] for name in ONLY_ANSWERS}).items():
+        others = [kept for other, kept in sets.items() if prompts_of(other) != prompts_of(name)]
+        model = train([*others, *own])._replace(
+            calibrations=calibrations, thresholds=THRESHOLDS, partial_share=PARTIAL_SHARE
+        )
+        judges: dict[str, Judge] = {"phrases": phrases, "words": ours(model)}
+        if scorer is not None:
+            judges["learned"] = ours(model, open_scorer_without(name, options.models) or scorer)
+        sides = {side: [judge(row) for row in rows] for side, judge in judges.items()}
+        report(name, rows, sides)
+        last = list(sides.values())[-1]
+        if name in KEPT_APART:
+            apart[0].extend(last)
+            apart[1].extend(rows)
         if name == "A_poly_qwen":
-            foreign = [row for row in rows if row.fields["lang"] != "en"]
-            report(f"{name} (not English)", foreign, judges)
-            by_language(rows, judges)
-        else:
-            report(name, rows, judges)
-            three_ways(rows)
-    family_out(sets)
+            by_language(rows, last)
+        wanted = np.array([row.positive for row in rows], dtype=bool)
+        if wanted.any():
+            full = (np.array([one.full for one in side]) for side in sides.values())
+            means.append([count(wanted, found).f1 for found in full])
+    shown = zip(judges, np.mean(means, axis=0), strict=True)
+    print(f"mean F1: {', '.join(f'{side} {value:.3f}' for side, value in shown)}")
+    print_reliability(*apart)
     speed(sets.get("A_gptfuzz", []) or next(iter(sets.values())))
     return 0
-
-
-def by_language(rows: Sequence[Row], judges: dict[str, Judge]) -> None:
-    """Print F1 for each language."""
-    cells = []
-    for language in sorted({row.fields["lang"] for row in rows}):
-        mine = [row for row in rows if row.fields["lang"] == language]
-        wanted = np.array([row.positive for row in mine], dtype=bool)
-        cells.append(f"{language} {count(wanted, verdicts(judges['demur'], mine)).f1:.2f}")
-    print(f"  by language, 50 rows each: {', '.join(cells)}")
-
-
-def family_out(sets: dict[str, list[Row]]) -> None:
-    """Print the XSTest sets once more, with both of them left out: their prompts are the same."""
-    family = [name for name in sets if "xstest" in name]
-    if not family:
-        return
-    model = train([*(rows for name, rows in sets.items() if name not in family), own_set()])
-    for name in family:
-        wanted = np.array([row.positive for row in sets[name]], dtype=bool)
-        found = verdicts(ours(model), sets[name])
-        print(f"{name}, trained on no XSTest row: F1 {f1_interval(wanted, found)}")
 
 
 if __name__ == "__main__":

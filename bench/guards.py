@@ -1,6 +1,7 @@
 """The guards of text: wrong holds, recall, and time, beside a plain list of regexes.
 
     python bench/guards.py [FOLDER] [--fuzz N]
+    python bench/guards.py FOLDER --rules [--language en]
 
 FOLDER holds labelled sets, one JSON object a line (`prompt`, `label`, `category`): `B_*` (safe
 requests that sound unsafe, and unsafe twins), `C_*` (harmful requests), `D_*` (jailbreaks and
@@ -12,14 +13,20 @@ recorded too. Both lists judge each row in turn.
 The sets in `UNREAD` were never looked at while rules were written, neither their rows nor a
 sample of them; how often each rule hit them in all was. The others were read, so their recall says
 how much the rules can hold, and the recall on the unread ones how far they reach.
+
+`--rules` counts for each input rule how often it hit a harmful and a harmless row, over these
+sets and over `train/requests.jsonl.xz` in one language. Rules are mended by the development
+sources; the sources in `APART` are counted beside them and never read.
 """
 
 import argparse
 import json
+import lzma
+import multiprocessing
 import re
 import statistics
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +44,26 @@ UNREAD = {"C_gptfuzz_questions", "D_gptfuzz_templates"}
 # Swearing is no attack: it would flatter the last level of strictness.
 NOT_COUNTED = {"CONTENT_PROFANITY"}
 AIM = 0.005
+# Sources of which only counts are looked at.
+APART = (
+    *("xstest_", "coconot_pref", "catqa", "gptfuzz_q", "arena_hard", "certified_safe"),
+    *("spikee", "easyjailbreak", "B_xstest", "C_gptfuzz", "D_gptfuzz"),
+)
+HARMFUL_KINDS = {"harm", "attack"}
+HARMLESS_KINDS = {"everyday", "hard_benign"}
+# A prompt that was collected once for each language counts once, and a known jailbreak that was
+# collected as an everyday prompt counts neither as right nor as wrong.
+ASKED_LANGUAGE = re.compile(r"\b(?:respond|reply|answer|write) in [a-z]+\b\.?", re.IGNORECASE)
+KNOWN_JAILBREAK = re.compile(
+    r"\bDANs?\b|do anything now|developer mode (?:is )?enabled|\bjail ?break(?:s|ing)?\b"
+    r"|ignore all (?:the )?instructions you got|\b(?:STAN|DUDE)\b|ignore all open ?ai rules"
+    # The same prompts in other languages: their mode for developers.
+    r"|(?i:mode développeur|modo desarrollador|entwicklermodus|modalità sviluppatore)"
+    r"|(?i:modo (?:de )?desenvolvedor|режим\w* разработчика|개발자 모드|وضع المطور|डेवलपर मोड)"
+)
+SAME_START = 60
+# A rule with so many hits may hold only if it is right this often for each wrong hold.
+MIN_HITS, MIN_RATIO = 20, 20
 BY_CATEGORY = {"C_donotanswer", "D_agt_smoke", "D_cse_injection", "B_xstest_prompts"}
 RETURNED = {"indirect_injection", "tool_result_injection", "memory_poisoning"}
 # What a guide to guardrails would have one write down.
@@ -254,12 +281,100 @@ def fuzz(count: int) -> None:
     print(f"{count} made-up texts on each surface, nothing was raised")
 
 
+class PoolRow(NamedTuple):
+    """A labelled text of a source; `kind` is a class of harmful or harmless rows."""
+
+    text: str
+    source: str
+    kind: str
+    apart: bool
+
+
+def load_pools(folder: Path, language: str) -> list[PoolRow]:
+    """Return each text of the sets and of the training requests in a language once."""
+    found: dict[str, PoolRow] = {}
+    trained = folder / "train" / "requests.jsonl.xz"
+    if trained.is_file():
+        with lzma.open(trained, "rt", encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                known = row["kind"] in HARMFUL_KINDS | HARMLESS_KINDS
+                if known and row["language"] == language:
+                    apart = row["source"].startswith(APART)
+                    found[row["text"]] = PoolRow(row["text"], row["source"], row["kind"], apart)
+    for path in sorted(folder.glob("[B-E]_*.jsonl")) if language == "en" else ():
+        if "multi" not in path.stem:
+            everyday = path.stem.startswith("E_")
+            for some in rows(path):
+                kind = "attack" if path.stem.startswith("D_") else "harm"
+                if some.label in HARMLESS:
+                    kind = "everyday" if everyday else "hard_benign"
+                apart = path.stem.startswith(APART)
+                found.setdefault(some.text, PoolRow(some.text, path.stem, kind, apart))
+    return list(found.values())
+
+
+def hit_rules(row: PoolRow) -> dict[str, str]:
+    """Return the rules that found something in a row, each with its strongest action."""
+    hits: dict[str, str] = {}
+    for seen in inputs.check(InputText(row.text)):
+        action = seen.action.value
+        for rule in (seen.evidence.get("rule", seen.code), *seen.evidence.get("also", ())):
+            if seen.code not in NOT_COUNTED:
+                hits[rule] = min(action, hits.get(rule, action), key=STRENGTH.index)
+    return hits
+
+
+def rule_report(pools: list[PoolRow]) -> None:
+    """Print what is held and warned of each source, and how right each rule is."""
+    ours("")  # Compile the rules once, before there are workers.
+    with multiprocessing.get_context("fork").Pool(2) as workers:
+        judged = workers.map(hit_rules, pools, chunksize=200)
+    by_source: dict[tuple[bool, bool, str], Counter[str]] = defaultdict(Counter)
+    by_rule: dict[str, Counter[str]] = defaultdict(Counter)
+    counted_once: set[tuple[str, ...]] = set()
+    mislabelled = 0
+    for row, hits in zip(pools, judged, strict=True):
+        harmful = row.kind in HARMFUL_KINDS
+        if not harmful and hits and KNOWN_JAILBREAK.search(row.text):
+            mislabelled += 1
+            continue
+        best = min(hits.values(), key=STRENGTH.index, default="")
+        by_source[row.apart, harmful, f"{row.kind} {row.source}"][best] += 1
+        side = ("right" if harmful else "wrong") + (" apart" if row.apart else "")
+        start = ASKED_LANGUAGE.sub("", row.text)[:SAME_START]
+        for rule, action in hits.items():
+            key = (rule, action, row.source, start)
+            if key in counted_once:
+                continue
+            counted_once.add(key)
+            by_rule[rule][side] += 1
+            by_rule[rule][f"{side} held"] += action != "warn"
+    for (apart, harmful, name), counted in sorted(by_source.items()):
+        title = f"{'apart' if apart else 'development'}, {'harmful' if harmful else 'harmless'}"
+        print(f"{title:23}{name:44}{counted.total():6}{curve(counted, counted.total())}")
+    print(f"\nknown jailbreaks labelled harmless, left out: {mislabelled}")
+    print(f"\n{'rule':36}{'right':>7}{'wrong':>7}{'held':>7}{'wrong':>7}{'apart':>7}{'wrong':>7}")
+    for rule, counted in sorted(by_rule.items(), key=lambda each: -each[1]["wrong held"]):
+        right, wrong = counted["right held"], counted["wrong held"]
+        broken = right + wrong >= MIN_HITS and right < MIN_RATIO * wrong
+        print(
+            f"{rule:36}{counted['right']:7}{counted['wrong']:7}{right:7}{wrong:7}"
+            f"{counted['right apart held']:7}{counted['wrong apart held']:7}"
+            f"{'  below the ratio' if broken else ''}"
+        )
+
+
 def main() -> None:
     """Measure what there is to measure with."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--fuzz", type=int, default=0)
+    parser.add_argument("--rules", action="store_true", help="count the hits of each rule")
+    parser.add_argument("--language", default="en", help="of the requests for --rules")
     asked = parser.parse_args()
+    if asked.rules and asked.folder is not None:
+        rule_report(load_pools(asked.folder, asked.language))
+        return
     sets: dict[str, list[Row]] = {}
     if asked.folder is None or not asked.folder.is_dir():
         print("no folder of labelled sets: wrong holds and recall are not measured")

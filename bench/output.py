@@ -1,6 +1,7 @@
 """Guarding answers: what a stream costs, how time grows, and what is found in labelled sets.
 
-The sets are read from the folder given by `--data`; without one, only speed is measured. A
+The sets are read from the folder given by `--data`; without one, only speed is measured. Of their
+answers, it is also counted how many characters a stream holds back. A
 row without an answer counts as if its text were one: so harmless requests must pass as well.
 Beside our rules run the three patterns that people start with. Each set is reported by
 itself, with its 95 % interval; a set that rules were tuned on says little about others.
@@ -19,7 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from demur.guards.output import OutputText, check
-from demur.guards.output_stream import OnBlock, StreamConfig, guard_stream
+from demur.guards.output_stream import (
+    OnBlock,
+    OutputStreamFilter,
+    StreamConfig,
+    guard_stream,
+)
 from demur.model.finding import Action
 
 AIM_SECONDS = 50e-6
@@ -52,6 +58,7 @@ def main() -> int:
     met = stream_cost(options.chunks)
     growth()
     if options.data:
+        holding(options.data)
         quality(options.data)
     return 0 if met else 1
 
@@ -113,6 +120,50 @@ def _seconds(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+def holding(folder: Path) -> None:
+    """Print how many characters of the answers in each set are held back, token by token.
+
+    The first number is how many characters a model writes before the first of them is shown.
+    An answer that ends before comes whole.
+    """
+    print(f"{'answers that are not stopped':36}{'first shown, p50 p90':>22}{'held, p50 p90':>16}")
+    for path in sorted(folder.glob("*.jsonl")):
+        rows = map(json.loads, filter(None, path.read_text(encoding="utf-8").split("\n")))
+        answers = [answer for row in rows if (answer := row.get("response"))]
+        first: list[int] = []
+        held: list[int] = []
+        for answer in answers:
+            shown, held_now = _held(answer)
+            first += shown
+            held += held_now
+        if answers:
+            figures = [*_percentiles(first), *_percentiles(held)]
+            print(f"{f'{path.stem} ({len(answers)})':36}", end="")
+            print("{:>16} {:>5}{:>10} {:>5}".format(*figures))
+
+
+def _held(answer: str) -> tuple[list[int], list[int]]:
+    """Return when the first text is shown, if it is, and what is held after each token."""
+    stream = OutputStreamFilter(StreamConfig(on_block=OnBlock.END), None)
+    written = shown = 0
+    first: list[int] = []
+    held: list[int] = []
+    for token in re.findall(r"\s?\w+|\W", answer):
+        written += len(token)
+        shown += sum(map(len, stream.feed(token)))
+        if stream.is_stopped:
+            return [], []
+        if shown and not first:
+            first.append(written)
+        held.append(written - shown)
+    return first, held
+
+
+def _percentiles(figures: list[int]) -> tuple[int, int]:
+    ordered = sorted(figures) or [0]
+    return ordered[len(ordered) // 2], ordered[len(ordered) * 9 // 10]
 
 
 def quality(folder: Path) -> None:

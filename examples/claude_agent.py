@@ -62,7 +62,7 @@ async def refund(given: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": f"paid {given['amount']} back"}]}
 
 
-async def mary(*_: object) -> PermissionResultAllow:
+async def ask_mary(*_: object) -> PermissionResultAllow:
     """Return what Mary says to a call: she is asked here, and says yes."""
     return PermissionResultAllow()
 
@@ -87,7 +87,7 @@ def make_options(enforcer: Enforcer) -> ClaudeAgentOptions:
     return ClaudeAgentOptions(
         mcp_servers={"shop": create_sdk_mcp_server("shop", tools=[refund])},
         hooks=claude_hooks(enforcer, approval="interrupt", own_servers=own),
-        can_use_tool=can_use_tool(enforcer, approver=mary, grant_for=signed, own_servers=own),
+        can_use_tool=can_use_tool(enforcer, ask=ask_mary, grant_for=signed, own_servers=own),
     )
 
 

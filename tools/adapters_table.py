@@ -1,7 +1,7 @@
 """Run every scenario on every framework driver that this environment supports, and print a table.
 
-LiteLLM has an environment of its own: its results are written to a file with `--to`, and read into
-the table with `--with`.
+Some frameworks have an environment of their own: their results are written to a file with `--to`,
+and read into the table with `--with`.
 """
 
 import argparse
@@ -36,6 +36,10 @@ def drivers(which: str = "*", folder: Path | None = None) -> Iterator[FrameworkD
         yield from module.DRIVERS
 
 
+def _drivers_of(names: Sequence[str]) -> list[FrameworkDriver]:
+    return [driver for name in names for driver in drivers(name)]
+
+
 def _is_missing_framework(error: ImportError) -> bool:
     """Return whether a package of somebody else is missing, not a part of this project."""
     if isinstance(error, MissingExtraError):
@@ -48,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; return 1 if a scenario failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, metavar="FILE")
-    parser.add_argument("--only", default="*", metavar="NAME")
-    parser.add_argument("--with", type=Path, metavar="FILE", dest="others")
+    parser.add_argument("--only", nargs="+", default=["*"], metavar="NAME")
+    parser.add_argument("--with", nargs="+", type=Path, metavar="FILE", dest="others", default=[])
     given = parser.parse_args(arguments)
     with _quiet():
         return _write(given.to, given.only) if given.to else _print(given.only, given.others)
@@ -65,16 +69,17 @@ def _quiet() -> Iterator[None]:
     log.setLevel(level)
 
 
-def _write(path: Path, which: str) -> int:
+def _write(path: Path, names: Sequence[str]) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([one._asdict() for one in run_scenarios(drivers(which), SCENARIOS)]))
+    outcomes = run_scenarios(_drivers_of(names), SCENARIOS)
+    path.write_text(json.dumps([one._asdict() for one in outcomes]))
     return 0
 
 
-def _print(which: str, others: Path | None) -> int:
-    outcomes = run_scenarios([BareDriver(), *drivers(which)], SCENARIOS)
-    if others is not None:
-        outcomes += [ScenarioOutcome(**one) for one in json.loads(others.read_text())]
+def _print(names: Sequence[str], others: Sequence[Path]) -> int:
+    outcomes = run_scenarios([BareDriver(), *_drivers_of(names)], SCENARIOS)
+    for file in others:
+        outcomes += [ScenarioOutcome(**one) for one in json.loads(file.read_text())]
     print(format_results(outcomes))
     failed = [one for one in outcomes if one.problems]
     for one in failed:

@@ -25,7 +25,8 @@ Names are loaded when first used. Errors are `DemurError`s: they carry `where`, 
 ENUMS = {"StrEnum"}
 PUBLIC = (
     *("audit", "codes", "detect", "emit", "enforce", "evals", "gate", "grants", "guards"),
-    *("memory", "model", "observe", "policy", "providers", "respond", "store", "testing", "triage"),
+    *("memory", "model", "observe", "policy", "providers", "respond", "scorers", "store"),
+    *("testing", "triage"),
 )
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.AnnAssign | ast.Assign
 

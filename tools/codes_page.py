@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from demur.codes.entry import Entry
 from demur.codes.export import INDEX_INTRO, PageLinks, family_tables, render_page
-from demur.codes.export_code import render_go, render_typescript
+from demur.codes.export_code import render_go
 from demur.codes.export_data import refusal_schema, render_sarif
 from demur.codes.markup import GENERATED_COMMENT, markdown_code, markdown_table
 from demur.codes.meaning import VOCABULARIES, Vocabulary
@@ -61,6 +61,5 @@ def generated_files() -> Iterator[tuple[str, str]]:
     yield "docs/reference/codes.md", index_page(core)
     yield "docs/reference/vocabulary.md", vocabulary_page()
     yield "spec/schemas/refusal.v1.schema.json", refusal_schema(core)
-    yield "spec/generated/typescript/reason_codes.ts", render_typescript(core)
-    yield "spec/generated/go/reasoncodes/reason_codes.go", render_go(core)
+    yield "clients/go/reasoncodes/reason_codes.go", render_go(core)
     yield "spec/generated/sarif/reason_codes.sarif.json", render_sarif(core)

@@ -16,9 +16,11 @@ RUNTIME = {
     "ed25519": "grants that gates can verify but not sign (`demur grant keygen`)",
     "evals": "`demur eval` against a model over HTTP",
     "guards": "faster text guards",
+    "learned": "learned models in addition to the rules, with the package `demur-models`",
     "mcp-proxy": "`demur mcp proxy` for a server over HTTP",
     "memory": "fast search among very many experiences",
     "observe": "metrics and traces in your own process",
+    "people": "people who log in to the dashboard, by password or OpenID Connect (`demur people`)",
     "postgres": "a store in PostgreSQL",
     "redis": "rate limits that processes share",
     "service": "the HTTP service and the dashboard (`demur serve`)",
@@ -28,19 +30,27 @@ RUNTIME = {
 FRAMEWORKS = {
     "anthropic": "the Anthropic client",
     "claude-agent-sdk": "the Claude Agent SDK",
+    "crewai": "CrewAI",
+    "deepagents": "deepagents",
     "fastmcp": "FastMCP servers",
+    "google-adk": "Google ADK",
     "inspect": "Inspect",
     "langchain": "LangChain and LangGraph",
     "litellm": "LiteLLM",
+    "llamaindex": "LlamaIndex",
     "mcp": "MCP servers of the Python SDK",
     "openai": "the OpenAI client",
+    "onnx": "a classifier of your own as an ONNX file",
     "openai-agents": "OpenAI Agents",
     "pydantic-ai": "Pydantic AI",
     "train": "training with preference pairs (`demur eval train`)",
+    "transformers": "a classifier of your own as a `transformers` pipeline",
 }
 # `make dev` installs these, and the tools that build demur itself.
-DEV_EXTRAS = ("ed25519", "service")
+DEV_EXTRAS = ("ed25519", "learned", "service")
 BUILD_TOOLS = ("editables", "hatchling")
+# Of `people`, what passwords need; the rest is for identity providers.
+PASSWORDS = ("argon2-cffi",)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REQUIREMENT = re.compile(r"(?m)^(?=[a-z0-9])")
 _INTRO = """\
@@ -89,7 +99,7 @@ def run_packages() -> set[str]:
     """Return the names of all packages that `make dev` needs, with those that they need."""
     project = project_settings()
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *BUILD_TOOLS]
+    wanted = [*project["dependencies"], *BUILD_TOOLS, *PASSWORDS]
     wanted += [requirement for extra in DEV_EXTRAS for requirement in extras[extra]]
     names: set[str] = set()
     while wanted:

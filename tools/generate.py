@@ -20,12 +20,14 @@ REGISTRY = "src/demur/codes/reason_codes.v1.json"
 ENUM = "src/demur/codes/reason_code.py"
 PAGES = "docs/reference/codes"
 GENERATORS = (
+    "demur.guards.text_rules",
     "codes_page",
     "demur.model.schema",
     "policy_page",
     "demur.source.schema",
     "providers_page",
     "http_page",
+    "typescript_client",
     "cli_page",
     "extras_page",
 )

@@ -33,6 +33,7 @@ A rule that allows cannot test for a missing signal."""
 _VALUE_KINDS = {
     "string": "text",
     "number": "number",
+    "integer": "whole number",
     "boolean": "true or false",
     "array": "list",
     "object": "mapping",

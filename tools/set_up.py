@@ -43,9 +43,10 @@ def main(words: list[str]) -> int:
         status, count = install([python, *_PIP, *hashes, "--requirement", str(file)], count, total)
         if status:
             return status
-    say("  demur itself")
+    say("  demur itself and its models")
     bare = ["--no-deps"] if any(file.suffix == ".txt" for file in files) else []
-    status, _ = install([python, *_PIP, *bare, "--no-build-isolation", "--editable", "."], 0, 0)
+    own = ["--no-build-isolation", "--editable", ".", "--editable", "./models"]
+    status, _ = install([python, *_PIP, *bare, *own], 0, 0)
     if status:
         return status
     size = sum(path.lstat().st_size for path in folder.rglob("*")) // _MIB

@@ -31,6 +31,7 @@ PUBLIC = (
     "demur.policy",
     "demur.providers",
     "demur.respond",
+    "demur.scorers",
     "demur.store",
     "demur.testing",
     "demur.triage",

@@ -126,6 +126,7 @@ def check_resolve(case: Case) -> None:
         case["decision"]["codes"],
         constraints=case["decision"].get("constraints", ()),
         missing=case["decision"].get("missing", ()),
+        approvals=case["decision"].get("approvals", 1),
         requester="agent:a",
         scope={"action": "refund", "order": "42"}
         | ({"tenant": case["tenant"]} if "tenant" in case else {}),
@@ -151,7 +152,7 @@ def check_resolve(case: Case) -> None:
         registry=CORE,
     )
     want = {"resolved": [], "ignored": [], "obligations": [], **case["want"]}
-    got = {
+    got: dict[str, Any] = {
         "verdict": after.verdict,
         "decision_output": after.decision_output,
         "codes": list(after.reason_codes),
@@ -159,6 +160,8 @@ def check_resolve(case: Case) -> None:
         "ignored": [grant.why for grant in after.ignored_grants],
         "obligations": list(after.obligations),
     }
+    if "needed" in want:
+        got["needed"] = [grant.still_needed for grant in after.ignored_grants]
 
     assert got == want
 

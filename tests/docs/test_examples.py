@@ -19,13 +19,21 @@ SHOWS = {
 WITH_FRAMEWORKS = {
     "anthropic_client.py": "record: OUTPUT_FORBIDDEN",
     "claude_agent.py": "REFUND_OVER_ESCALATION_LIMIT",
+    "deep_agent.py": "refund   ESCALATE REFUND_OVER_ESCALATION_LIMIT",
     "fastmcp_server.py": "readme: an error of the protocol, CONTEXT_INJECTION",
     "inspect_scorer.py": "over_refusal_rate = 1.00",
     "langchain_agent.py": "paused: REFUND_OVER_ESCALATION_LIMIT",
+    "langchain_chain.py": "DENY     CONTENT_PRIVACY, OUTPUT_FORBIDDEN",
     "mcp_server.py": "wipe: an error of the protocol, ACTION_HIGH_RISK",
     "openai_agents.py": "told the model: REFUND_OVER_ESCALATION_LIMIT",
     "openai_client.py": "record: OUTPUT_FORBIDDEN",
     "pydantic_ai_agent.py": "waits: REFUND_OVER_ESCALATION_LIMIT",
+}
+# Those of the environment that CrewAI, Google ADK and LlamaIndex share.
+IN_FRAMEWORKS = {
+    "crewai_crew.py": "the model read: REFUND_OVER_ESCALATION_LIMIT",
+    "google_adk_agent.py": "waits: REFUND_OVER_ESCALATION_LIMIT",
+    "llamaindex_agent.py": "waits: REFUND_OVER_ESCALATION_LIMIT",
 }
 WITH_LITELLM = {
     "litellm_client.py": "cut off: OUTPUT_FORBIDDEN",
@@ -34,7 +42,7 @@ WITH_LITELLM = {
 
 
 def test_no_example_is_left_out() -> None:
-    known = {**SHOWS, **WITH_FRAMEWORKS, **WITH_LITELLM}
+    known = {**SHOWS, **WITH_FRAMEWORKS, **IN_FRAMEWORKS, **WITH_LITELLM}
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(known)
 
 
@@ -47,6 +55,12 @@ def test_example(name: str) -> None:
 @pytest.mark.parametrize("name", WITH_FRAMEWORKS)
 def test_example_with_a_framework(name: str) -> None:
     _shows(name, WITH_FRAMEWORKS[name])
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("name", IN_FRAMEWORKS)
+def test_example_in_frameworks(name: str) -> None:
+    _shows(name, IN_FRAMEWORKS[name])
 
 
 @pytest.mark.litellm

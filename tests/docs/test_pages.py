@@ -74,6 +74,19 @@ def test_every_python_block_runs_in_its_framework(
     gc.collect()
 
 
+@pytest.mark.frameworks
+# The frameworks' own.
+@pytest.mark.filterwarnings("ignore:Cannot set an attribute on 'crewai:ImportWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("block", list(blocks("python", "frameworks")), ids=name)
+def test_every_python_block_runs_in_frameworks(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CREWAI_DISABLE_TELEMETRY", "true")
+    run(block)
+
+
 @pytest.mark.litellm
 @pytest.mark.parametrize("block", list(blocks("python", "litellm")), ids=name)
 def test_every_python_block_runs_with_litellm(
@@ -85,7 +98,7 @@ def test_every_python_block_runs_with_litellm(
 
 
 def test_every_environment_of_a_block_is_known() -> None:
-    known = {None, "adapters", "litellm"}
+    known = {None, "adapters", "frameworks", "litellm"}
     named = {found[2] for page in PAGES for found in FENCE.finditer(page.read_text("utf-8"))}
 
     assert named <= known
@@ -101,7 +114,7 @@ def acme(version: str, *codes: tuple[str, str]) -> dict[str, Any]:
 
 
 # Files that a page takes for granted.
-FILES = {
+FILES: dict[str, dict[str, Any]] = {
     "change-a-registry.md": {
         "old.json": acme("1.0.0", ("acme.com/KYC_EXPIRED", "Identity check out of date.")),
         "new.json": acme(
@@ -109,7 +122,10 @@ FILES = {
             ("acme.com/KYC_EXPIRED", "The identity check is out of date."),
             ("acme.com/KYC_REVOKED", "The identity check was withdrawn."),
         ),
-    }
+    },
+    "train-a-guard.md": {
+        "heron.jsonl": (ROOT / "examples/rows/heron.jsonl").read_text(encoding="utf-8")
+    },
 }
 
 
@@ -135,7 +151,8 @@ def commands(block: Block) -> Iterator[tuple[str, str]]:
 )
 def test_every_command_prints_what_its_page_says(page: Path, tmp_path: Path) -> None:
     for file, content in FILES.get(page.name, {}).items():
-        (tmp_path / file).write_text(json.dumps(content), encoding="utf-8")
+        text = content if isinstance(content, str) else json.dumps(content)
+        (tmp_path / file).write_text(text, encoding="utf-8")
     for file, text in named_files(page):
         (tmp_path / file).write_text(text, encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -174,6 +191,25 @@ def test_the_number_of_codes_on_the_front_page_is_true() -> None:
     rows = json.loads((ROOT / "src/demur/codes/reason_codes.v1.json").read_text())["codes"]
 
     assert f"**[{len(rows)} reason codes]" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_map_of_contributors_names_each_tool_once() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tools = text.partition("\ntools/")[2].partition("```")[0]
+    named = re.findall(r"(?<![\w*])\w+\.py\b", tools)
+    pages = {path.name for path in (ROOT / "tools").glob("*_page.py")}
+
+    assert sorted(named) == sorted(
+        path.name for path in (ROOT / "tools").glob("*.py") if path.name not in pages
+    )
+
+
+def test_contributors_read_what_ci_runs() -> None:
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    sentence = text.partition("`.ci/run` is")[2].partition(".")[0]
+
+    assert re.findall(r"`(make [^`]+)`", sentence) == re.findall(r"^make .+$", script, re.MULTILINE)
 
 
 # What a page may use, and the extra that this needs.

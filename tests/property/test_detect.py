@@ -37,7 +37,7 @@ def test_any_text_gets_an_answer_within_bounds(text: str, prompt: str | None) ->
     signal = detect_refusal(text, prompt)
 
     assert 0 <= signal.confidence <= 1
-    assert (signal.code is None) == (signal.kind is RefusalKind.NONE)
+    assert (signal.code is None) == (signal.kind in (RefusalKind.NONE, RefusalKind.UNABLE))
     assert all(0 <= span.start < span.end <= len(text) for span in signal.spans)
     assert bool(signal.spans) == signal.is_refusal
     assert detect_refusal(text, prompt) == signal
@@ -48,7 +48,7 @@ def test_weighed_words_never_make_a_hard_block(text: str) -> None:
     """INVARIANT: a judgement on words alone never carries a code of the class HARD_BLOCK."""
     signal = detect_refusal(text)
 
-    if signal.basis is DetectionBasis.PROSE and signal.code is not None:
+    if signal.basis in (DetectionBasis.PROSE, DetectionBasis.LEARNED) and signal.code is not None:
         assert Registry.load()[signal.code].refusal_class is not RefusalClass.HARD_BLOCK
 
 

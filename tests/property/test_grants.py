@@ -14,7 +14,7 @@ from support.property_runs import examples
 from demur.audit.pack import read_pack, write_pack
 from demur.audit.report import export_pack
 from demur.codes.vocabulary import Verdict
-from demur.grants import KeyRing, SigningKey, make_decision, resolve
+from demur.grants import KeyRing, SigningKey, make_decision, resolve, sign_grant
 from demur.model.grant import Grant
 from demur.store.grant_tables import Revocation
 
@@ -140,6 +140,50 @@ def test_no_grant_lifts_while_nobody_knows_what_was_revoked(one: Wanted) -> None
     after = resolve(decision, [one.sign()], keys=ring, now=NOON, revoked=None, used_up=())
 
     assert after.verdict is Verdict.ESCALATE
+
+
+@given(
+    st.lists(st.sampled_from(["user:a", "user:b", "user:c"]), max_size=5),
+    st.integers(1, 5),
+    st.sampled_from([["APPROVAL_REQUIRED"], ["APPROVAL_REQUIRED", "TOOL_NOT_ALLOWED"]]),
+)
+@settings(max_examples=examples(100), deadline=None)
+def test_only_as_many_different_people_as_needed_lift_a_code(
+    holders: list[str], approvals: int, codes: list[str]
+) -> None:
+    """INVARIANT: a code is lifted only by grants of as many different people as it needs."""
+    keys = [
+        msgspec.structs.replace(KEY, key_id=f"k{number}", holder=holder)
+        for number, holder in enumerate(holders)
+    ]
+    grants = [
+        sign_grant(
+            key,
+            grant_id=key.key_id,
+            kind="approval",
+            granted_to="agent:billing",
+            scope={"action": "refund"},
+            not_before=NOON - timedelta(hours=1),
+            expires_at=NOON + timedelta(hours=1),
+        )
+        for key in keys
+    ]
+    scope = {"action": "refund", "tenant": "default"}
+    decision = make_decision(
+        "ESCALATE", codes, requester="agent:billing", scope=scope, approvals=approvals
+    )
+    ring = KeyRing(key.trusted_key() for key in keys)
+    after = resolve(decision, grants, keys=ring, now=NOON)
+
+    people = len(set(holders))
+    is_lifted = people >= approvals
+    assert ("APPROVAL_REQUIRED" in after.resolved_codes) is is_lifted
+    assert set(after.lifted_by) == ({one.grant_id for one in grants} if is_lifted else set())
+    waiting = {(one.why, one.still_needed) for one in after.ignored_grants}
+    expected = {("needs_more_people", approvals - people)} if grants and not is_lifted else set()
+    assert waiting == expected
+    # Again with all of them: what waited is counted anew, and nothing changes.
+    assert resolve(after, grants, keys=ring, now=NOON).resolved_codes == after.resolved_codes
 
 
 @given(st.binary(min_size=1, max_size=96), st.integers(0, 200), st.characters(codec="ascii"))

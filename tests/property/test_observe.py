@@ -2,6 +2,7 @@
 
 import io
 import logging
+import platform
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -34,6 +35,7 @@ from demur.observe.logs import RefusalHandler, log_refusal
 from demur.observe.metrics import Metrics
 from demur.observe.otel import Tracing
 from demur.store.opening import open_store
+from demur.version import ENGINE_VERSION, __version__
 
 CORE = Registry.load()
 CODES = [entry.code for entry in CORE]
@@ -46,6 +48,10 @@ ALLOWED = {
     "code": {*CODES, OTHER},
     "surface": {*Surface, OTHER},
     "action": {*Action, NONE, OTHER},
+    "result": {"sent", "failed"},
+    "version": {__version__},
+    "engine": {ENGINE_VERSION},
+    "python": {platform.python_version()},
 }
 ANYTHING = st.one_of(
     st.text(max_size=8),

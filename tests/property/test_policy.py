@@ -84,11 +84,16 @@ def rules(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         condition = {"all": [{"action_type": draw(st.sampled_from(TEXTS))}, condition]}
     codes = [] if verdict == "ALLOW" else [draw(st.sampled_from(REFUSING))]
+    several = draw(st.sampled_from([{}, {"approvals": 1}, {"approvals": 2}, {"approvals": 3}]))
     return {
         "stage": stage,
         "shadow": draw(st.sampled_from([False, False, True])),
         "if": condition,
-        "then": {"verdict": verdict, "reason_codes": codes},
+        "then": {
+            "verdict": verdict,
+            "reason_codes": codes,
+            **(several if codes == ["SCOPE_MISSING"] else {}),
+        },
     }
 
 
@@ -201,6 +206,7 @@ def check_compiled(
         assert list(got.shadow_rules) == want["shadow_rules"]
         assert [(fact.rule_id, fact.path) for fact in got.invalid] == want["invalid"]
         assert list(got.missing) == want["missing"]
+        assert got.approvals == want["approvals"]
         assert got.defaulted == want["defaulted"]
         assert sorted(got.missing_signals) == sorted(want["missing_signals"])
 
@@ -246,6 +252,8 @@ def test_adding_a_finding_never_relaxes_a_decision(
 
     assert reference.ORDER.index(after.verdict) >= reference.ORDER.index(before.verdict)
     assert set(before.reason_codes) <= set(after.reason_codes)
+    # INVARIANT: a further rule or finding never needs fewer people.
+    assert after.approvals >= before.approvals
 
 
 NUMBER_FIELDS, TEXT_FIELDS = ["evidence.n1", "evidence.n2"], ["evidence.t1", "evidence.t2"]

@@ -7,15 +7,18 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.property_runs import examples
 
 from demur.codes.vocabulary import Surface
-from demur.guards.rule_matching import RuleMatcher
+from demur.guards.rule_matching import FoldedHit, RuleMatcher
+from demur.guards.rule_streaming import IncrementalMatcher, StreamPlan
 from demur.guards.text_rules import RuleSet, TextRule
 from demur.model.finding import Action
+from demur.scan import opening
 from demur.scan import pattern as core
 from demur.scan.database import (
     PatternDatabase,
@@ -186,8 +189,67 @@ def test_no_match_is_without_what_the_pattern_requires(pattern: Pattern, text: s
     data = fold_text(text).data
     if compile_searcher(pattern.expression).search(data):
         assert all(
-            compile_searcher(clause).search(data) for clause in pattern.required_words.clauses
+            compile_searcher(clause).search(data) for clause in pattern.index.required_words.clauses
         )
+
+
+@given(GAPPED.map(_read).filter(bool), DATA, st.sampled_from([(1, 3, 5), (4, 6, 9), (8, 16, 24)]))
+def test_each_match_begins_with_each_opening(
+    pattern: Pattern, text: str, widths: tuple[int, ...]
+) -> None:
+    """INVARIANT: an opening rules out no place where a match begins."""
+    data = fold_text(text).data
+    starts = [start for start in range(len(data)) if _matches_at(pattern.expression, data, start)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "OPENING_WIDTHS", widths)
+        patch.setattr(opening, "_FIRST_WIDTHS", widths[:1])
+        found = parse_pattern(pattern.source).opening
+    if found is not None:
+        assert found.head.width <= widths[0]
+        for expression in (found.head.expression, *found.longer):
+            assert all(_matches_at(expression, data, start) for start in starts)
+
+
+def _matches_at(expression: bytes, data: bytes, start: int) -> bool:
+    return compile_searcher(expression).match(data, start) is not None
+
+
+WIDE = st.tuples(SOURCES, st.sampled_from(["", "z", ".{0,3}"]), SOURCES).map(
+    lambda parts: f"{parts[0]}.{{0,60}}{parts[1]}{parts[2]}"
+)
+
+
+@given(
+    st.lists(st.one_of(WIDE, SOURCES).map(_read).filter(bool), min_size=1, max_size=3),
+    st.lists(DATA, min_size=1, max_size=8),
+    st.integers(1, 90),
+)
+@settings(max_examples=examples(200))
+def test_text_that_was_let_go_is_in_no_later_hit(
+    patterns: list[Pattern], parts: list[str], size: int
+) -> None:
+    """INVARIANT: no hit begins before the place that was decided already."""
+    data = fold_text("z".join(parts)).data
+    one, *others = patterns
+    rule = TextRule(
+        id="R", code="SECRET_LEAK", action=Action.BLOCK, description="", patterns=tuple(patterns)
+    )
+    alone = msgspec.structs.replace(rule, id="A", patterns=(one,), unless=tuple(others), within=9)
+    plan = StreamPlan(RuleSet(surface=Surface.OUTPUT, rules=(rule, alone), digest=""))
+    pieces, whole = IncrementalMatcher(plan), IncrementalMatcher(plan)
+    hits = []
+    for end in range(size, len(data) + size, size):
+        before = pieces.first_undecided
+        final = end >= len(data)
+        new = pieces.feed(data[:end], 0, final=final)
+        assert all(hit.start >= before for hit in new)
+        hits += new
+
+    assert sorted(hits, key=_hit_order) == sorted(whole.feed(data, 0, final=True), key=_hit_order)
+
+
+def _hit_order(hit: FoldedHit) -> tuple[str, int]:
+    return hit.rule.id, hit.start
 
 
 @given(st.text(max_size=40))

@@ -99,10 +99,12 @@ def test_a_stream_over_http_holds_back_what_the_whole_answer_would(
     whole = call("POST", "/v1/enforce/answer", {"text": text}).json()
 
     assert (last, result["allowed"]) == ("result", whole["allowed"])
-    assert result["envelope"].get("code") == whole["envelope"].get("code")
     if whole["allowed"]:
         assert shown == text
         return
+    # A stream ends at the first finding that stops it, so it may not get to the one that leads.
+    record = call("GET", f"/v1/decisions/{whole['decision_id']}").json()
+    assert result["envelope"]["code"] in record["reason_codes"]
     stops = StreamConfig().stops
     spans = [
         finding.span.start

@@ -25,6 +25,8 @@ PIECES = st.sampled_from(
         *(codecs.encode(row, "rot13") for row in ROWS[:4]),
         *(base64.b64encode(row.encode()).decode() for row in ROWS[:4]),
         *("\u200b".join(row) for row in ROWS[:4]),
+        *(row.replace(" ", " **", 1) for row in ROWS[::5]),
+        *("**", "# ", "`", "> ", "Here is a", "if you want to ", "To "),
         *("password = ", "api_key: ", '"', "Authorization: Bearer ", "the password is "),
         *("4929 3813 3266 4717", "4111", "GB94 DEMO 2047 1583 9062 14", "899-71-3364", "card "),
         *("-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----", "eyJhbGciOiJIUzI1NiJ9."),

@@ -25,12 +25,15 @@ class SampleServer:
     """A server that answers at once, unless it is asked to `wait`; it may speak unasked.
 
     `greets` is whether it takes a client; None leaves it waiting. While `reads` is not set, it
-    takes nothing at all.
+    takes nothing at all. It does not answer requests of the method `silent`.
     """
 
-    def __init__(self, *, greets: bool | None = True) -> None:
+    on_pause: Any = None
+
+    def __init__(self, *, greets: bool | None = True, silent: str = "wait") -> None:
         self._says: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.greets = greets
+        self.silent = silent
         self.heard: list[Any] = []
         self.closed = False
         self.stirred = asyncio.Event()
@@ -55,7 +58,11 @@ class SampleServer:
         if message.get("method") == "initialize" and not self.greets:
             error = {"code": 1, "message": "no"}
             self.say({"jsonrpc": "2.0", "id": message["id"], "error": error})
-        elif "id" in message and "method" in message and message["method"] != "wait":
+        elif (
+            "id" in message
+            and "method" in message
+            and message["method"] not in {"wait", self.silent}
+        ):
             self.say(reply(message["id"], {"to": message["method"]}))
 
     def say(self, message: Any) -> None:
@@ -129,6 +136,7 @@ class Site:
         most: int = 3,
         greets: bool | None = True,
         patience_s: float = 60,
+        silent: str = "wait",
         **settings: Any,
     ) -> None:
         self.servers: list[SampleServer] = []
@@ -140,7 +148,7 @@ class Site:
         async def opened() -> SampleServer:
             if self.broken:
                 raise InputError("cannot start the server", where="/secret/place")
-            self.servers.append(SampleServer(greets=greets))
+            self.servers.append(SampleServer(greets=greets, silent=silent))
             return self.servers[-1]
 
         judge = make_judge(None, "toy", ProxyRules())

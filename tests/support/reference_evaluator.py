@@ -41,6 +41,7 @@ def evaluate(
         "count": len(findings),
     }
     verdicts: list[str] = []
+    approvals = 1
     codes: list[str] = []
     matched: list[str] = []
     shadows: list[str] = []
@@ -55,6 +56,7 @@ def evaluate(
             matched.append(rule.id)
             verdicts.append(rule.then.verdict)
             codes += rule.then.reason_codes
+            approvals = max(approvals, rule.then.approvals)
             missing += asked_fields(rule, facts, policy)
             if not rule.reads_findings:
                 ordinary_match = True
@@ -85,6 +87,7 @@ def evaluate(
         "defaulted": not ordinary_match,
         "missing_signals": gaps,
         "missing": unique(missing),
+        "approvals": approvals,
     }
 
 

@@ -112,6 +112,10 @@ class SampleForm(ApiFormat):
         text = before + body.get("text", "")
         return NewTurn(text, tools, (text,))
 
+    def add_message(self, body: Mapping[str, Any], text: str) -> dict[str, Any]:
+        """Return a request with one more line."""
+        return {**body, "text": f"{body.get('text', '')}\n{text}"}
+
     def answer_type(self, request: OutgoingRequest) -> AnswerType:  # noqa: ARG002 - part of the protocol
         """Return the type of answers."""
         return AnswerType(Answer, "choices")

@@ -1,4 +1,4 @@
-"""A webhook that tests can break: it answers what it is told to, and keeps what it was told."""
+"""A webhook that tests can break: it answers what it is told to, and stores what it received."""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ SECRET_PATH = "/services/T000/B000/hush"
 
 
 class Hook(ThreadingHTTPServer):
-    """Answers each request with the next of its answers, and keeps what it was told."""
+    """Answers each request with the next of its answers, and stores what it received."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -20,7 +20,8 @@ class Hook(ThreadingHTTPServer):
     def __init__(self, *answers: int | tuple[int, dict[str, str]]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers = list(answers)
-        self.told: list[tuple[str, bytes]] = []
+        self.deliveries: list[tuple[str, bytes]] = []
+        self.received = threading.Semaphore(0)
         self.release = threading.Event()
 
     @property
@@ -35,7 +36,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.told.append((str(self.headers["Content-Type"]), body))
+        self.server.deliveries.append((str(self.headers["Content-Type"]), body))
+        self.server.received.release()
         answer = self.server.answers.pop(0) if self.server.answers else 200
         status, headers = answer if isinstance(answer, tuple) else (answer, {})
         if status == 0:

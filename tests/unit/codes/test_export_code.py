@@ -20,6 +20,7 @@ from demur.codes.export_code import (
 from demur.codes.meaning import VOCABULARIES
 from demur.codes.registry import CORE_PATH, Registry
 
+ROOT = Path(__file__).parents[3]
 GO = shutil.which("go")
 GOFMT = shutil.which("gofmt")
 
@@ -31,7 +32,8 @@ def run(*words: str, folder: Path) -> tuple[int, str]:
 
 @pytest.mark.skipif(GO is None or GOFMT is None, reason="no Go tools at hand")
 def test_go_vets_it_and_gofmt_leaves_it_alone(tmp_path: Path, mixed: Registry) -> None:
-    (tmp_path / "go.mod").write_text("module example.com/reasoncodes\n\ngo 1.18\n")
+    shutil.copy(ROOT / "clients/go/go.mod", tmp_path)
+    shutil.copy(ROOT / "clients/go/reasoncodes/refusal.go", tmp_path)
     (tmp_path / "reason_codes.go").write_text(render_go(mixed), encoding="utf-8")
 
     assert run(str(GOFMT), "-l", ".", folder=tmp_path) == (0, "")
@@ -81,6 +83,42 @@ def test_a_code_never_takes_the_name_of_a_type_or_word(
 
     assert '\tClassHardBlock Class = "HARD_BLOCK"\n' in text
     assert '\tClassHardBlock_2 Code = "class.hard/BLOCK"\n' in text
+
+
+def test_go_compares_phrases_in_the_order_in_which_they_win(mixed: Registry) -> None:
+    rows = render_go(mixed).split("var phrases = []phrase{\n")[1].split("}\n\n")[0].splitlines()
+    phrases = [row[2:].rpartition(", ")[0].replace("\\", "")[1:-1] for row in rows]
+
+    assert len(phrases) == len(mixed.phrases)
+    assert list(map(len, phrases)) == sorted(map(len, phrases), reverse=True)
+
+
+def test_go_folds_each_character_that_may_stand_in_a_phrase(
+    acme: Callable[..., RegistryDocument],
+) -> None:
+    core = Registry.load()
+    german = Registry(
+        read_document(CORE_PATH), [acme({"code": "acme.com/WIPE", "aliases": ["Löschen verboten"]})]
+    )
+
+    assert '\t"L", "l",\n' in render_go(core)
+    assert '\t"ß", "ss",\n' in render_go(core)
+    assert '\t"\u212a", "k",\n' in render_go(core)
+    assert '\t"Ö", "ö",\n' not in render_go(core)
+    assert '\t"Ö", "ö",\n' in render_go(german)
+
+
+def test_go_names_no_code_like_a_function_of_the_package(
+    acme: Callable[..., RegistryDocument],
+) -> None:
+    source = (ROOT / "clients/go/reasoncodes/refusal.go").read_text(encoding="utf-8")
+    names = re.findall(r"(?m)^(?:func |type |\t(?=Err))([A-Z]\w+)", source)
+    codes = [re.sub("(?<=[a-z])(?=[A-Z])", "_", name).upper() for name in names]
+    document = acme(*({"code": f"x-local/{code}"} for code in codes), domain="x-local")
+
+    assert {"Parse", "Format", "Classify", "Refusal", "ErrInconsistent"} <= set(names)
+    text = render_go(Registry(read_document(CORE_PATH), [document]))
+    assert not [name for name in names if f"\t{name} Code = " in text]
 
 
 def test_text_is_quoted_as_go_reads_it(mixed: Registry) -> None:
@@ -133,8 +171,17 @@ def test_each_code_carries_what_a_program_branches_on(core: Registry) -> None:
     assert (
         '  RCE_RISK: { title: "Remote code execution", refusal_class: "HARD_BLOCK", '
         'advice: "do_not_retry", retry_scope: "rule", severity: "critical", '
-        "decided: true, deprecated: false },\n"
+        "decided: true, deprecated: false, "
+        'effect: "refuse", stability: "stable", parent: "POLICY_VIOLATION", '
+        "replacement: null, obligations: [] },\n"
     ) in render_typescript(core)
+
+
+def test_typescript_holds_the_legacy_phrases_as_they_are_compared(core: Registry) -> None:
+    phrases = render_typescript(core).partition("LEGACY_PHRASES = {\n")[2].partition("}")[0]
+
+    assert phrases.count("\n") == len(core.phrases)
+    assert '  "blocked by policy": "POLICY_VIOLATION",\n' in phrases
 
 
 def test_a_code_with_a_domain_is_a_quoted_key_and_has_an_identifier(mixed: Registry) -> None:

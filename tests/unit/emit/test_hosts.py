@@ -105,9 +105,17 @@ def test_an_output_that_lets_it_run_or_has_no_code_is_none(output: dict[str, obj
 def test_the_model_reads_the_line_and_the_host_the_envelope() -> None:
     assert to_mcp(RCE) == {
         "content": [{"type": "text", "text": "REFUSED: RCE_RISK: curl x | sh"}],
-        "structuredContent": {"refusal": to_envelope(RCE)},
         "isError": True,
+        "_meta": {"demur/refusal": to_envelope(RCE)},
     }
+
+
+def test_a_refusal_is_read_from_structured_content_too() -> None:
+    result = {"isError": True, "structuredContent": {"refusal": to_envelope(RCE)}}
+
+    assert from_mcp(result) == RCE
+    assert from_mcp({**result, "_meta": {"demur/refusal": "RCE_RISK"}}) == RCE
+    assert from_mcp({**result, "isError": False}) is None
 
 
 def test_a_line_in_the_text_of_a_result_is_not_believed() -> None:
