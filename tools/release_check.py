@@ -33,7 +33,8 @@ LICENCES = (
     "ISC License (ISCL)", "LGPL-3.0-only", "MIT", "MIT-0", "MIT License", "MPL-2.0",
     "Mozilla Public License 2.0 (MPL 2.0)", "PSF-2.0", "Python Software Foundation License",
     "Apache Software License", "BSD License", "GNU Lesser General Public License v3 (LGPLv3)",
-    "Zlib", "Apache License 2.0", "3-Clause BSD License", "Unlicense", "The Unlicense (Unlicense)",
+    "Zlib", "Apache License 2.0", "3-Clause BSD License", "CC0-1.0", "Unlicense",
+    "The Unlicense (Unlicense)",
 )  # fmt: skip
 SMOKE = """
 import demur
