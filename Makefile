@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train release-check fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
+.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train release-check fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean bench-postgres
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -89,6 +89,9 @@ bench-adapters: $(READY) .venv-adapters/.ready .venv-litellm/.ready .venv-framew
 bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate, heavy environment)
 	@.venv-bench/bin/python bench/decide.py
 	@$(PY) bench/service.py
+
+bench-postgres: $(READY) ## measure durable decisions on PostgreSQL beside plain rows
+	@$(PY) bench/postgres.py
 
 # pip before 23.3 ignores the pin of a package that another one asks for with an extra, unless the
 # lock names the extra too.
