@@ -87,12 +87,10 @@ def load_suite(name_or_path: str | Path) -> EvalSuite:
 
 @cache
 def _load_builtin(name: str) -> EvalSuite:
-    package: str | None = "demur.evals"
-    if name in _SUITES_OF_MODELS:
-        package = models_package()
-        if package is None:
-            problem = "this suite comes with the learned models"
-            raise SuiteError.from_problems([Problem(name, problem, INSTALL_HELP)])
+    package = models_package() if name in _SUITES_OF_MODELS else "demur.evals"
+    if package is None:
+        problem = "this suite comes with the learned models"
+        raise SuiteError.from_problems([Problem(name, problem, INSTALL_HELP)])
     folder = files(package) / "suites"
     suffix = ".jsonl" if name.startswith("contrast_") else ".yaml"
     with as_file(folder / f"{name}{suffix}") as path:
