@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from demur.audit.report import request_intent
 from demur.codes.markup import escape_cell
 from demur.gate.clock import format_timestamp
 from demur.gate.grants import list_grant_views
@@ -19,7 +20,7 @@ from demur.model.record import DecisionRecord
 from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.decision_query import drop_unknown, read_decision_query
-from demur.service.dashboard.decisions import decision_row, request_intent
+from demur.service.dashboard.decisions import decision_row
 from demur.service.dashboard.frame import apply_tenant_choice
 from demur.service.dashboard.overview import period_counts, reason_rows
 from demur.service.dashboard.time_range import read_range, require_range
