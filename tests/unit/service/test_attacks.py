@@ -21,6 +21,7 @@ import pytest
 from support.dashboard_site import FORM, HTML, site_of
 from support.gates import NOON, Ticking, gate_over, grant, refund
 from support.people import AUTHOR, add_person
+from support.postgres_server import Server
 from support.service_app import Caller, add_key
 
 from demur.observe.metrics import Metrics
@@ -186,11 +187,23 @@ def make_attacked(call: Caller) -> Attacked:
     return Attacked(call, made["decision_id"], waits["decision_id"], key_id, sessions, keys)
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared_place(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Yield the address of a store that tests share."""
+    if request.param == "sqlite":
+        yield ":memory:"
+        return
+    server: Server = request.getfixturevalue("postgres_server")
+    url = server.new_database()
+    yield url
+    server.drop(url)
+
+
 @pytest.fixture(scope="module")
-def attacked() -> Iterator[Attacked]:
-    """Yield a service that no attack of these tests may change."""
+def attacked(shared_place: str) -> Iterator[Attacked]:
+    """Yield a service that no attack of these tests may change, on each database."""
     with (
-        gate_over(open_store(":memory:")) as gate,
+        gate_over(open_store(shared_place)) as gate,
         site_of(gate, SETTINGS, clock=Ticking(NOON), metrics=Metrics()) as site,
     ):
         yield make_attacked(site.call)
