@@ -329,7 +329,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
             for number in range(4)
         ]
         for login in ("mary", "lee"):
-            add_person(store, login, role="admin", tenant="")
+            add_person(store, login, role="admin", tenant="", password_hash="unused")
         queue = ApprovalQueue(gate, lambda: SERVICE_KEY)
         waits, approved, declined, _ = asked
         queue.approve(approved, "mary", note="the parcel is lost: ticket 7")

@@ -24,6 +24,11 @@ PAGES = {
     "reason": "/reasons/CHARGEBACK_RISK_BLOCK",
     "review": "/review",
     "labelled": "/review?queue=false_refusal",
+    "evals": "/evals",
+    "run": "/evals/first",
+    "rows": "/evals/first?view=rows&show=wrong",
+    "broken": "/evals/torn",
+    "compare": "/compare-evals?before=first&after=second",
     "codes": "/codes",
     "triage": "/triage",
     "report": "/report?since=2000-01-01&until=2100-01-01&tenant=sample",
@@ -34,10 +39,11 @@ PAGES = {
     "lost": "/nowhere",
 }
 LOOKS = {
-    "light": (1360, "light"),
-    "dark": (1360, "dark"),
+    "light": (1400, "light"),
+    "dark": (1400, "dark"),
     "phone": (390, "light"),
-    "phone-dark": (360, "dark"),
+    "phone-dark": (390, "dark"),
+    "narrow": (360, "light"),
 }
 BAD = (
     "<script>window.ran = 1; alert(1)</script>",
