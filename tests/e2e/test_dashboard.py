@@ -38,7 +38,7 @@ PAGES = {
     "login": "/login",
     "lost": "/nowhere",
 }
-STATUSES = {"lost": 404, "broken": 422}
+STATUSES = {"lost": 404}
 LOOKS = {
     "light": (1400, "light"),
     "dark": (1400, "dark"),
