@@ -57,7 +57,7 @@ def main() -> int:
             ways = {"HTTP": lambda one: go_on_over_http(agent, one)}
             with open_enforcer(config=folder / "demur.toml") as enforcer:
                 ways["Python"] = lambda one: go_on_in_python(enforcer, one)
-                times = {way: [] for way in ways}
+                times: dict[str, list[float]] = {way: [] for way in ways}
                 for number in range(rounds):
                     # A person decides at any time between two looks into the store.
                     pause_s = 0.3 + number % 10 / 40
@@ -99,7 +99,8 @@ def go_on_over_http(agent: httpx.Client, decision_id: str) -> None:
 
 def go_on_in_python(enforcer: Enforcer, decision_id: str) -> None:
     """Wait for the answer, and decide again."""
-    answer = enforcer.wait_for(enforcer.gate.store.get(decision_id), timeout_s=30)
+    assert enforcer.gate is not None
+    answer = enforcer.wait_for(decision_id, timeout_s=30)
     decided = enforcer.gate.decide({**REQUEST, "continues": answer.continues})
     assert decided.outcome == "allowed"
 
