@@ -21,7 +21,6 @@ import pytest
 from support.dashboard_site import FORM, HTML, site_of
 from support.gates import NOON, Ticking, gate_over, grant, refund
 from support.people import AUTHOR, add_person
-from support.postgres_server import Server
 from support.service_app import Caller, add_key
 
 from demur.observe.metrics import Metrics
@@ -193,8 +192,8 @@ def shared_place(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "sqlite":
         yield ":memory:"
         return
-    server: Server = request.getfixturevalue("postgres_server")
-    url = server.new_database()
+    server = request.getfixturevalue("postgres_server")
+    url: str = server.new_database()
     yield url
     server.drop(url)
 

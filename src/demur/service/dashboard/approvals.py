@@ -1,6 +1,6 @@
 """The pages of approvals: what waits for people, and one request with its forms and its course."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from heapq import merge
 from itertools import islice
@@ -65,21 +65,12 @@ def approvals_page(call: ApiCall) -> ApiAnswer:
     """Return what waits, the oldest first, or what was decided, the newest first."""
     store, tenant, now = call.service.store, call.chosen_tenant(), call.service.clock()
     tab = "decided" if call.query.get("tab") == "decided" else "waiting"
+    waits = tab == "waiting"
     group, mine = call.query.get("group", "").strip(), call.query.get("mine") == "1"
     state = call.query.get("state", "")
-    states = _DECIDED if tab == "decided" else (ApprovalState.WAITING,)
-    if state in states:
-        states = (ApprovalState(state),)
-    waits = tab == "waiting"
     named = call.query.get("start", "")
     start = named if is_page_start(named) else ""
-    groups = [group] if group else _deciding_groups(call.caller) if mine else None
-    pages = [
-        store.list_approvals(tenant, one, groups, start or None, _PER_PAGE + 1, oldest_first=waits)
-        for one in states
-    ]
-    merged = merge(*pages, key=lambda one: one.decision_id, reverse=not waits)
-    rows = list(islice(merged, _PER_PAGE + 1))
+    rows = list(islice(find_requests(call, start, _PER_PAGE + 1), _PER_PAGE + 1))
     shown = rows[:_PER_PAGE]
     given = store.count_votes([one.decision_id for one in shown], format_timestamp(now))
     filters = {"tab": "" if waits else tab, "group": group, "state": state}
@@ -99,6 +90,30 @@ def approvals_page(call: ApiCall) -> ApiAnswer:
         undelivered=_find_undelivered(shown) if waits else None,
         **_describe_caller(call.caller),
     )
+
+
+def find_requests(call: ApiCall, start: str = "", at_once: int = 200) -> Iterator[ApprovalRow]:
+    """Yield the requests that fit a query, in the order of the page, from behind `start` on."""
+    query, store, tenant = call.query, call.service.store, call.chosen_tenant()
+    waits = query.get("tab") != "decided"
+    states = (ApprovalState.WAITING,) if waits else _DECIDED
+    if query.get("state", "") in states:
+        states = (ApprovalState(query["state"]),)
+    group = query.get("group", "").strip()
+    mine = _deciding_groups(call.caller) if query.get("mine") == "1" else None
+    groups = [group] if group else mine
+
+    def read_state(state: str) -> Iterator[ApprovalRow]:
+        """Yield the requests of one state, which are read in parts."""
+        behind = start or None
+        while rows := store.list_approvals(
+            tenant, state, groups, behind, at_once, oldest_first=waits
+        ):
+            yield from rows
+            behind = rows[-1].decision_id
+
+    found = [read_state(state) for state in states]
+    yield from merge(*found, key=lambda one: one.decision_id, reverse=not waits)
 
 
 def _deciding_groups(caller: Principal) -> list[str] | None:
