@@ -95,6 +95,8 @@ class Attacked(NamedTuple):
             "surface": "input",
             "code": "RCE_RISK",
         }
+        if route.path.startswith("/download/"):
+            known["name"] = "decisions.json"
 
         def fill(match: re.Match[str]) -> str:
             return quote(known.get(match[1], "nothing") if value is None else value, safe="")
