@@ -132,7 +132,8 @@ def run_approvals_show(args: Namespace) -> int:
         print(json.dumps(shown, indent=2))
         return 0
     paint = Paint()
-    print(paint(shown_state(row, system_clock()), "bold"))
+    row = row._replace(state=shown_state(row, system_clock()))
+    print(paint(row.state, "bold"))
     print("\n".join(label_lines(_describe_request(row, record, votes, given), paint)))
     return 0
 
@@ -157,7 +158,7 @@ def _describe_request(
         limits, note = describe_limits(vote.limits), f": {vote.note}" if vote.note else ""
         words = f"{vote.vote}d {limits}" if limits else f"{vote.vote}d"
         yield "vote", f"{vote.person} {words}{note} ({vote.voted_at})"
-    if shown_state(row, system_clock()) == ApprovalState.WAITING:
+    if row.state == ApprovalState.WAITING:
         command = f"demur approvals approve {row.decision_id} --login NAME"
         yield "then", f"`{command}`, or `decline`"
     else:

@@ -180,6 +180,9 @@ def test_what_is_due_is_done_for_cron(desk: Path) -> None:
     assert demur("approvals", "run-due").out == "nothing is due\n"
     with open_store(desk / "demur.db") as store, store.backend._open_write() as execute:
         execute("UPDATE approvals SET expires_at = :past", {"past": "2020-01-01T00:00:00.000Z"})
+    shown = demur("approvals", "show", "last").out
+    assert shown.startswith("expired\n")
+    assert "Nobody decided in time" in shown
     [step] = map(json.loads, demur("approvals", "run-due", "--json").out.splitlines())
     assert step == {"decision_id": record["decision_id"], "step": "expire", "group": ""}
     assert demur("approvals", "wait", "last").status == 3
