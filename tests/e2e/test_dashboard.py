@@ -367,6 +367,21 @@ def test_filters_are_folded_on_a_phone_and_a_list_is_downloaded(service: Any, ta
     assert started.value.suggested_filename == "demur-decisions.csv"
 
 
+def test_the_report_is_printed_as_tables(service: Any, tabs: Any) -> None:
+    # So wide is what A4 leaves between the margins.
+    page = tabs(width=680).page
+    page.goto(path_of(service, "report"))
+    heads = page.locator(".report table.list thead")
+    assert not heads.first.is_visible()
+    page.emulate_media(media="print")
+
+    assert heads.first.is_visible()
+    assert (
+        page.locator(".report table.list tr").nth(1).evaluate("e => getComputedStyle(e).display")
+        == "table-row"
+    )
+
+
 def test_times_are_those_of_the_reader(service: Any, tabs: Any) -> None:
     page = tabs(timezone_id="Asia/Kolkata").page
     page.goto(f"{service.address}/decisions")
