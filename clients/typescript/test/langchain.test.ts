@@ -335,3 +335,37 @@ describe("a service that has a model answer again", () => {
     }
   });
 });
+
+describe("a service that changes prompts", () => {
+  test("gives the model and the thread the changed messages", async () => {
+    const changing = await startService('[guards.on_finding]\ninput = "redact"\n');
+    try {
+      const guarded = new DemurClient({ url: changing.url });
+      const adds = createMiddleware({
+        name: "adds",
+        wrapModelCall: (request, handler) =>
+          handler({ ...request, messages: [...request.messages, new HumanMessage(`Again: ${SECRET}`)] }),
+      });
+      const { tools } = notingTools("lookup");
+      const model = new ScriptedModel([{ calls: [["lookup", {}]] }, { pieces: ["Done."] }]);
+      const agent = createAgent({ model, tools, middleware: [adds, langChainGuard(guarded)] });
+      const content = [
+        { type: "text", text: "Look it up." },
+        { type: "text", text: SECRET },
+      ];
+      const { messages } = await agent.invoke({ messages: [new HumanMessage({ content })] });
+
+      assert.equal(messages.at(-1)?.text, "Done.");
+      assert.deepEqual(messages[0]?.content, [content[0], { type: "text", text: "The key is [removed]." }]);
+      assert.equal(messages.filter((one) => HumanMessage.isInstance(one)).length, 1);
+      assert.equal(model.sent.length, 2);
+      for (const sent of model.sent) {
+        const said = sent.map((one) => one.text).join("\n");
+        assert.match(said, /Again: The key is \[removed\]\./);
+        assert.ok(!said.includes("AKIA"));
+      }
+    } finally {
+      await changing.close();
+    }
+  });
+});
