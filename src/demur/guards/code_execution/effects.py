@@ -284,15 +284,15 @@ def _is_remote(text: str) -> bool:
     return bool(colon) and "/" not in head
 
 
-def _option_reader(read_options: str, write_options: str) -> EffectReader:
-    """Return a reader for programs that name their files by option."""
-    reads, writes = word_set(read_options), word_set(write_options)
+def _option_reader(read_options: str, write_options: str, folder_options: str = "") -> EffectReader:
+    """Return a reader for programs that name their files, and folders for them, by option."""
+    reads, writes, folders = map(word_set, (read_options, write_options, folder_options))
 
     def read(call: ProgramCall) -> Iterator[FileEffect]:
-        options = parse_options(call.args, reads | writes | _URL_VALUED)
+        options = parse_options(call.args, reads | writes | folders | _URL_VALUED)
         for name, value in options.values.items():
-            if name in writes and value.text != "-":
-                yield FileEffect(EffectKind.WRITE, value)
+            if (name in writes and value.text != "-") or name in folders:
+                yield FileEffect(EffectKind.WRITE, value, append=name in folders)
             elif name in reads:
                 yield FileEffect(EffectKind.READ, value)
 
@@ -405,10 +405,10 @@ _EFFECT_READERS: dict[str, EffectReader] = {
         _operand_reader("-m --reference", EffectKind.ALTER),
     ),
     "truncate": _operand_reader("-s --size -r --reference", EffectKind.WRITE),
-    "curl": _option_reader("-T --upload-file -K --config", "-o --output --output-dir"),
-    "aria2c": _option_reader("-i --input-file", "-o --out --dir"),
+    "curl": _option_reader("-T --upload-file -K --config", "-o --output", "--output-dir"),
+    "aria2c": _option_reader("-i --input-file", "-o --out", "--dir"),
     "wget": _option_reader(
-        "-i --post-file --body-file", "-O --output-document -P --directory-prefix"
+        "-i --post-file --body-file", "-O --output-document", "-P --directory-prefix"
     ),
     "unzip": _unzip_effects,
     "git": _git_effects,
