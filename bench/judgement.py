@@ -7,8 +7,8 @@ without it, our own suites are measured: `builtin` and `multilingual`, which not
 on, and `contrast_check`. Each row says how many requests are held (blocked or escalated) by rules,
 how many with the learned models, and how many are held or warned of, with Wilson's 95 % interval
 of the last. Nothing is pooled. Then it counts the crisis sentences that are found, and the harmless
-twins that are taken for one; those `apart` were written after all rules. It ends with the time
-for a prompt of 1 KB.
+twins that are taken for one; those `apart` were written when the rules were done. It ends with the
+time for a prompt of 1 KB.
 """
 
 import json

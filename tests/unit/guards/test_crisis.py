@@ -2,7 +2,8 @@
 
 One file a language stands in `crisis/`. Rules are tuned by the rows under `tune` only; the rows
 under `check` were written first, by the hand that wrote those. The rows under `apart` were written
-last, by another, and `bench/judgement.py` counts them: they say how far the rules reach.
+by another when the rules were done. `bench/judgement.py` counts both, and `apart` says how far the
+rules reach.
 """
 
 from pathlib import Path
