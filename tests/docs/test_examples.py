@@ -1,10 +1,15 @@
 """Every example runs as it stands, and prints what it is there to show."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from demur.codes import default_registry
+from demur.policy import lint_policy, load_policy
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHOWS = {
@@ -39,11 +44,35 @@ WITH_LITELLM = {
     "litellm_client.py": "cut off: OUTPUT_FORBIDDEN",
     "litellm_guardrail.py": "cut off: OUTPUT_FORBIDDEN",
 }
+# Whole programs, each in a folder with its policy and its tests.
+PROGRAMS = ("coding_agent", "rag_assistant", "support_agent")
 
 
 def test_no_example_is_left_out() -> None:
     known = {**SHOWS, **WITH_FRAMEWORKS, **IN_FRAMEWORKS, **WITH_LITELLM}
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(known)
+    assert sorted(path.parent.name for path in EXAMPLES.glob("*/test_*.py")) == list(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_passes_its_own_tests(name: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(
+        EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*")
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    options = {**os.environ, "PYTEST_ADDOPTS": "", "COVERAGE_PROCESS_START": ""}
+    ran = subprocess.run(
+        command, cwd=folder, env=options, capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 0, ran.stdout
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_policy_of_a_program_has_no_diagnostics(name: str) -> None:
+    policy = load_policy(EXAMPLES / name / "policy.yaml")
+
+    assert list(lint_policy(policy, default_registry())) == []
 
 
 @pytest.mark.parametrize("name", SHOWS)

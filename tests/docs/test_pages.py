@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -129,6 +130,14 @@ FILES: dict[str, dict[str, Any]] = {
 }
 
 
+# Pages that walk through a program, whose folder their commands run in.
+PROGRAMS = {
+    ROOT / "docs/tutorial/support-agent.md": ROOT / "examples/support_agent",
+    ROOT / "docs/tutorial/coding-agent.md": ROOT / "examples/coding_agent",
+    ROOT / "docs/tutorial/rag-assistant.md": ROOT / "examples/rag_assistant",
+}
+
+
 NAMED = re.compile(r"# ([\w.-]+\.(?:py|yaml))\n")
 
 
@@ -155,6 +164,9 @@ def test_every_command_prints_what_its_page_says(page: Path, tmp_path: Path) -> 
         (tmp_path / file).write_text(text, encoding="utf-8")
     for file, text in named_files(page):
         (tmp_path / file).write_text(text, encoding="utf-8")
+    if page in PROGRAMS:
+        ignored = shutil.ignore_patterns("__pycache__", ".*")
+        shutil.copytree(PROGRAMS[page], tmp_path, ignore=ignored, dirs_exist_ok=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shown = [pair for b in blocks("console") if b.page == page for pair in commands(b)]
     for command, output in shown:
@@ -168,6 +180,17 @@ def test_every_command_prints_what_its_page_says(page: Path, tmp_path: Path) -> 
         )
 
         assert ran.stdout + ran.stderr == output, command
+
+
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.name)
+def test_a_page_shows_its_program_as_it_is(page: Path) -> None:
+    files = [path for path in PROGRAMS[page].rglob("*") if path.suffix in {".py", ".yaml", ".toml"}]
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    excerpts = [b for kind in ("py", "yaml", "toml") for b in blocks(kind) if b.page == page]
+
+    assert excerpts
+    for excerpt in excerpts:
+        assert any(excerpt.text in text for text in texts), name(excerpt)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
