@@ -1,4 +1,4 @@
-"""What the coding agent runs, what it asks a person about, and what it never does."""
+"""The coding agent runs, asks or refuses as guards and policy say."""
 
 from collections.abc import Sequence
 from pathlib import Path

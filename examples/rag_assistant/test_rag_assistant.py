@@ -1,4 +1,4 @@
-"""What the assistant answers, what it keeps from the model, and how it says no."""
+"""The assistant answers from documents, and from nothing else that they hold."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

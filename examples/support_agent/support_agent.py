@@ -69,7 +69,7 @@ class Waiting(NamedTuple):
 
 
 class Desk:
-    """What the desk remembers, in a file: refunds, calls that wait, and approvals it was given."""
+    """The memory of the desk, in a file: refunds, calls that wait, and approvals."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

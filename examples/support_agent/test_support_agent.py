@@ -1,4 +1,4 @@
-"""What the support agent does by itself, what it waits for, and what it never does."""
+"""The support agent pays, waits or refuses as its policy says."""
 
 from collections.abc import Sequence
 from pathlib import Path
