@@ -11,8 +11,6 @@ from demur.gate import Gate
 from demur.model import DecisionRecord
 from demur.testing import assert_allows, assert_refuses
 
-pytestmark = pytest.mark.demur(policy="policy.yaml")
-
 
 class Person:
     """Says yes or no, and remembers what it was about."""

@@ -11,7 +11,6 @@ from demur.gate import Gate
 from demur.model import DecisionRecord
 from demur.testing import assert_allows, assert_refuses
 
-pytestmark = pytest.mark.demur(policy="policy.yaml")
 DOCUMENTS = Path(__file__).parent / "documents"
 GUESTS = "What is the guest network called?"
 

@@ -10,8 +10,6 @@ from demur import Enforcer
 from demur.model import DecisionRecord
 from demur.testing import assert_allows, assert_refuses
 
-pytestmark = pytest.mark.demur(policy="policy.yaml")
-
 
 @pytest.fixture
 def agent(demur_enforcer: Enforcer, tmp_path: Path) -> SupportAgent:

@@ -137,6 +137,9 @@ PROGRAMS = {
     ROOT / "docs/tutorial/rag-assistant.md": ROOT / "examples/rag_assistant",
 }
 
+# The languages of files that such a page shows parts of.
+SHOWN = {".ini": "ini", ".py": "py", ".toml": "toml", ".yaml": "yaml"}
+
 
 NAMED = re.compile(r"# ([\w.-]+\.(?:py|yaml))\n")
 
@@ -184,9 +187,9 @@ def test_every_command_prints_what_its_page_says(page: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.name)
 def test_a_page_shows_its_program_as_it_is(page: Path) -> None:
-    files = [path for path in PROGRAMS[page].rglob("*") if path.suffix in {".py", ".yaml", ".toml"}]
+    files = [path for path in PROGRAMS[page].rglob("*") if path.suffix in SHOWN]
     texts = [path.read_text(encoding="utf-8") for path in files]
-    excerpts = [b for kind in ("py", "yaml", "toml") for b in blocks(kind) if b.page == page]
+    excerpts = [b for kind in SHOWN.values() for b in blocks(kind) if b.page == page]
 
     assert excerpts
     for excerpt in excerpts:
