@@ -22,9 +22,8 @@ from demur.enforce import CallContext, CheckResult
 from demur.grants import Grant
 
 SUBJECT = {"type": "agent", "id": "support"}
-MAX_STEPS = 8
 
-# What a customer, a tool or the agent said: `role` and `content`.
+# A customer's or a tool's words: `role` and `content`; those of a tool with the call it answers.
 Message = dict[str, str]
 
 
@@ -33,6 +32,11 @@ class ToolCall(NamedTuple):
 
     name: str
     arguments: dict[str, Any]
+
+    def reply(self, content: str) -> Message:
+        """Return the message with which the tool answers."""
+        call = {"name": self.name, "arguments": json.dumps(self.arguments)}
+        return {"role": "tool", "content": content, **call}
 
 
 # A model reads the conversation, and calls a tool or answers.
@@ -127,19 +131,19 @@ class SupportAgent:
             if decided:
                 self.desk.approvals.append(one.decision_id)
                 content = self._use_tool(one.customer, one.call, one.messages, decided.grants)
-            messages = [*one.messages, {"role": "tool", "content": content}]
+            messages = [*one.messages, one.call.reply(content)]
             yield one.customer, self._converse(one.customer, messages)
 
     def _converse(self, customer: str, messages: list[Message]) -> str:
         """Let the model use tools until it answers."""
-        for _ in range(MAX_STEPS):
+        for _ in range(8):
             step = self.model(messages)
             if isinstance(step, str):
                 self.desk.save()
                 checked = self.enforcer.check_answer(step, self._context(customer))
                 return step if checked else checked.user_text
             content = self._use_tool(customer, step, messages)
-            messages = [*messages, {"role": "tool", "content": content}]
+            messages = [*messages, step.reply(content)]
         return "I could not finish this. A colleague will read our conversation."
 
     def _use_tool(
@@ -150,8 +154,8 @@ class SupportAgent:
             return f"There is no tool {call.name}."
         result = self.check(customer, call, grants or self._standing_approvals())
         if result.needs_approval and result.record:
-            waiting = Waiting(result.record.decision_id, customer, call, messages)
-            self.desk.waiting.append(waiting)
+            decision_id = result.record.decision_id
+            self.desk.waiting.append(Waiting(decision_id, customer, call, messages))
         if not result:
             return result.model_message
         content = self.tools[call.name](customer, str(call.arguments.get("order")))
