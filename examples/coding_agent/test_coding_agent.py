@@ -62,6 +62,7 @@ def test_code_from_the_network_is_refused_and_nobody_is_asked(
     ("call", "code"),
     [
         (command("rm -rf /srv/demur-example"), "UNAPPROVED_DESTRUCTION"),
+        (command("echo x > /srv/demur-example.txt"), "UNAPPROVED_DESTRUCTION"),
         (command("python3 release.py"), "APPROVAL_REQUIRED"),
         (ToolCall("read_file", {"path": ".env"}), "EXFILTRATION_RISK"),
         (write(".git/hooks/pre-commit", "true\n"), "PRIVILEGE_ESCALATION"),
