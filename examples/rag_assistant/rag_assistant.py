@@ -101,14 +101,12 @@ class Assistant:
 
         Of a passage that gives orders the model reads the rest, as a quotation.
         """
-        for passage in self.library.search(question):
-            checked = self.enforcer.check_event(
-                "retrieval", passage, self.context, action="retrieve"
-            )
+        for found in self.library.search(question):
+            checked = self.enforcer.check_event("retrieval", found, self.context, action="retrieve")
             if checked:
-                yield Source(passage.source, passage.text)
+                yield Source(found.source, found.text)
             elif checked.quoted is not None:
-                yield Source(passage.source, checked.quoted)
+                yield Source(found.source, checked.quoted)
 
 
 def build_prompt(question: str, sources: Iterable[Source]) -> str:

@@ -185,15 +185,20 @@ def test_every_command_prints_what_its_page_says(page: Path, tmp_path: Path) -> 
         assert ran.stdout + ran.stderr == output, command
 
 
+def strip_lines(text: str) -> str:
+    """Return a text without the indentation of its lines, which a part of a file may lack."""
+    return "\n".join(line.strip() for line in text.splitlines())
+
+
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.name)
 def test_a_page_shows_its_program_as_it_is(page: Path) -> None:
     files = [path for path in PROGRAMS[page].rglob("*") if path.suffix in SHOWN]
-    texts = [path.read_text(encoding="utf-8") for path in files]
+    texts = [strip_lines(path.read_text(encoding="utf-8")) for path in files]
     excerpts = [b for kind in SHOWN.values() for b in blocks(kind) if b.page == page]
 
     assert excerpts
     for excerpt in excerpts:
-        assert any(excerpt.text in text for text in texts), name(excerpt)
+        assert any(strip_lines(excerpt.text) in text for text in texts), name(excerpt)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
