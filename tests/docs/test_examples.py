@@ -1,17 +1,16 @@
 """Every example runs as it stands, and prints what it is there to show."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.example_programs import EXAMPLES, copy_program
 
 from demur.codes import default_registry
 from demur.policy import lint_policy, load_policy
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 SHOWS = {
     "approval.py": "900 USD, risk 0.1: NEED_CONTEXT -> ALLOW_EXECUTE",
     "decide.py": "DENY     FAILURE_MEMORY_SIMILAR_BLOCK",
@@ -56,13 +55,11 @@ def test_no_example_is_left_out() -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_passes_its_own_tests(name: str, tmp_path: Path) -> None:
-    folder = shutil.copytree(
-        EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*")
-    )
+    copy_program(name, tmp_path)
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
     options = {**os.environ, "PYTEST_ADDOPTS": "", "COVERAGE_PROCESS_START": ""}
     ran = subprocess.run(
-        command, cwd=folder, env=options, capture_output=True, text=True, check=False
+        command, cwd=tmp_path, env=options, capture_output=True, text=True, check=False
     )
 
     assert ran.returncode == 0, ran.stdout

@@ -4,7 +4,6 @@ import gc
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from support.example_programs import EXAMPLES, copy_program
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -132,9 +132,9 @@ FILES: dict[str, dict[str, Any]] = {
 
 # Pages that walk through a program, whose folder their commands run in.
 PROGRAMS = {
-    ROOT / "docs/tutorial/support-agent.md": ROOT / "examples/support_agent",
-    ROOT / "docs/tutorial/coding-agent.md": ROOT / "examples/coding_agent",
-    ROOT / "docs/tutorial/rag-assistant.md": ROOT / "examples/rag_assistant",
+    ROOT / "docs/tutorial/support-agent.md": "support_agent",
+    ROOT / "docs/tutorial/coding-agent.md": "coding_agent",
+    ROOT / "docs/tutorial/rag-assistant.md": "rag_assistant",
 }
 
 # The languages of files that such a page shows parts of.
@@ -168,8 +168,7 @@ def test_every_command_prints_what_its_page_says(page: Path, tmp_path: Path) -> 
     for file, text in named_files(page):
         (tmp_path / file).write_text(text, encoding="utf-8")
     if page in PROGRAMS:
-        ignored = shutil.ignore_patterns("__pycache__", ".*")
-        shutil.copytree(PROGRAMS[page], tmp_path, ignore=ignored, dirs_exist_ok=True)
+        copy_program(PROGRAMS[page], tmp_path)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shown = [pair for b in blocks("console") if b.page == page for pair in commands(b)]
     for command, output in shown:
@@ -192,7 +191,7 @@ def strip_lines(text: str) -> str:
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.name)
 def test_a_page_shows_its_program_as_it_is(page: Path) -> None:
-    files = [path for path in PROGRAMS[page].rglob("*") if path.suffix in SHOWN]
+    files = [path for path in (EXAMPLES / PROGRAMS[page]).iterdir() if path.suffix in SHOWN]
     texts = [strip_lines(path.read_text(encoding="utf-8")) for path in files]
     excerpts = [b for kind in SHOWN.values() for b in blocks(kind) if b.page == page]
 
