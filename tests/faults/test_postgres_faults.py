@@ -75,7 +75,7 @@ def test_a_crash_loses_nothing_that_was_acknowledged(slow_server: Server) -> Non
     with Gate(parse_policy(POLICY), open_store(url)) as gate:
         assert gate.store is not None
         first = gate.decide(REQUEST)
-        heads = gate.store.backend.all_heads()
+        heads = gate.store.list_heads()
         last = gate.decide({**REQUEST, "request_id": "r-1"})
         slow_server.crash()
     slow_server.start()
@@ -94,16 +94,16 @@ def test_a_head_that_an_anchor_names_survives_a_crash(
     slow_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = slow_server.new_database()
-    gate = Gate(parse_policy(POLICY), open_store(url))
-    assert gate.store is not None
-    with monkeypatch.context() as patch:
-        patch.setattr(postgres, "_FLUSH", "SELECT 1")
-        gate.decide(REQUEST)  # seen by all, and not on disk yet
-    heads = gate.store.backend.all_heads()
-    slow_server.crash()
+    with Gate(parse_policy(POLICY), open_store(url)) as gate:
+        assert gate.store is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(postgres, "_FLUSH", "SELECT 1")
+            gate.decide(REQUEST)  # seen by all, and not on disk yet
+        heads = gate.store.list_heads(durable=True)
+        slow_server.crash()
     slow_server.start()
     with open_store(url) as store:
-        assert store.backend.all_heads() == heads
+        assert store.list_heads() == heads
 
 
 def test_the_same_request_from_64_tasks_is_decided_once(own_server: Server) -> None:

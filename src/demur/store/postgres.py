@@ -327,12 +327,10 @@ class PostgresBackend(Backend):
 
             yield execute
 
-    def all_heads(self) -> list[ChainHead]:
-        """Return the head of every tenant, by name; the disk has them, so anchors may name them."""
-        heads = super().all_heads()
+    def wait_for_disk(self) -> None:
+        """Wait until the disk has everything that can be read now."""
         if self._durability == "full":
-            self._run_query(_FLUSH, {})
-        return heads
+            self._run_query(_FLUSH, {}, bounded=True)
 
     def search_source(self, terms: Sequence[SearchTerm]) -> SearchSource:
         """Return where the entries with these terms are."""

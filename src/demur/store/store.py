@@ -337,9 +337,15 @@ class Store:
         """Return the policy or registry that records refer to by digest."""
         return self.backend.get_snapshot(digest)
 
-    def list_heads(self) -> list[ChainHead]:
-        """Return the end of each tenant's chain."""
-        return self.backend.all_heads()
+    def list_heads(self, *, durable: bool = False) -> list[ChainHead]:
+        """Return the end of each tenant's chain; if `durable`, once the disk has them all.
+
+        Heads that leave the store have to be durable: a crash could lose them here otherwise.
+        """
+        heads = self.backend.all_heads()
+        if durable:
+            self.backend.wait_for_disk()
+        return heads
 
     def save_checkpoint(self, now: str) -> list[ChainHead]:
         """Save the end of each chain for later audits, and return the ends."""
