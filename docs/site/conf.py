@@ -1,0 +1,88 @@
+"""The documentation as a site: `make docs` builds it, and any warning fails the build.
+
+The sources are the Markdown files of the repository, so that one set of relative links holds on a
+code hosting site and here. A menu is a page called `index.md`, the front page, or a page in
+`MENUS`: the pages that its tables and lists link to become its entries, in the same order.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+ROOT = Path(__file__).resolve().parents[2]
+MENUS = {"docs/README", "docs/reference/api", "docs/reference/codes"}
+
+
+def _read_version() -> str:
+    tree = ast.parse((ROOT / "src/demur/version.py").read_text(encoding="utf-8"))
+    values = {ast.unparse(n.targets[0]): n.value for n in tree.body if isinstance(n, ast.Assign)}
+    return str(ast.literal_eval(values["__version__"]))
+
+
+project = "demur"
+author = "the demur contributors"
+project_copyright = author
+release = version = _read_version()
+
+extensions = ["myst_parser", "sphinx_copybutton"]
+root_doc = "docs/README"
+include_patterns = ["docs/**", "*.md", "spec/semantics.md", "models/README.md"]
+exclude_patterns = [
+    "docs/site",
+    ".*",
+    "**/node_modules",
+    "bench",
+    "build",
+    "clients",
+    "src",
+    "tests",
+]
+myst_heading_anchors = 6
+pygments_style = "a11y-light"
+pygments_dark_style = "a11y-dark"
+highlight_language = "text"
+
+html_theme = "furo"
+html_title = f"demur {version}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_extra_path = ["extra"]
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+
+copybutton_prompt_text = r"\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+
+_ENTRY = re.compile(r"^(?:\||[-*] |\d+\. ).*$", re.MULTILINE)
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+\.md)(?:#[^)]*)?\)")
+
+
+def list_menu_entries(name: str, text: str) -> list[str]:
+    """Return the names of the pages that the tables and lists of a page link to."""
+    entries: dict[str, None] = {}
+    for line in _ENTRY.findall(text):
+        for target in _LINK.findall(line):
+            path = (ROOT / PurePosixPath(name).parent / target).resolve()
+            entries[path.relative_to(ROOT).with_suffix("").as_posix()] = None
+    return list(entries)
+
+
+def add_menu(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Append a hidden table of contents to a menu."""
+    if name in MENUS or name.endswith("/index"):
+        rows = "".join(f"/{entry}\n" for entry in list_menu_entries(name, source[0]))
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:titlesonly:\n\n{rows}```\n"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect the menus."""
+    app.connect("source-read", add_menu)
+    return {"parallel_read_safe": True}
