@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train docs docs-serve fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
+.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train test-deploy docs docs-serve fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -54,6 +54,11 @@ test-typescript: $(READY) .venv-adapters/.ready ## the TypeScript package agains
 test-train: .venv-train/.ready ## train a tiny model with preference pairs, and measure it
 	@.venv-train/bin/python -m pytest -m train -n 0 --confcutdir=tests/train tests/train
 
+test-deploy: .venv-deploy/.ready ## lint the Containerfile, and check the Kubernetes manifests and the systemd unit
+	@.venv-deploy/bin/hadolint deploy/Containerfile
+	@.venv-deploy/bin/kubernetes-validate --strict --quiet deploy/kubernetes/*.yaml
+	@if command -v systemd-analyze > /dev/null; then mkdir -p build && sed "s#/opt/demur/bin/demur#/bin/true#" deploy/demur.service > build/demur.service && systemd-analyze verify build/demur.service; else echo "skipped: the unit needs \`systemd-analyze\` on PATH"; fi
+
 # `-n` also reports references to names that exist nowhere, and `-W` makes a failure of each warning.
 docs: .venv-docs/.ready ## build the site of the documentation; a broken link or anchor fails
 	@.venv-docs/bin/python -m sphinx -b html -W --keep-going -n -q -j auto -c docs/site -d build/doctrees . build/site && echo "== the site is in build/site"
@@ -104,7 +109,7 @@ lock: $(READY) ## pin the newest versions with hashes (needs uv)
 	@uv pip compile pyproject.toml requirements/bench.in --extra memory --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate --no-strip-extras \
 	  --quiet --output-file requirements/bench.txt
-	@for one in adapters browser docs litellm; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
+	@for one in adapters browser deploy docs litellm; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate --no-strip-extras \
 	  --quiet --output-file requirements/$$one.txt; done
 	@uv pip compile pyproject.toml requirements/dev.in requirements/frameworks.in --extra guards --extra postgres --extra redis --universal \
@@ -135,7 +140,7 @@ coverage: ## the tests with the share of branches they take (slower)
 	@$(MAKE) --no-print-directory tests COVERAGE=1
 
 clean: ## remove the environment and caches
-	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-docs .venv-drift .venv-frameworks .venv-litellm .venv-train .node clients/typescript/node_modules clients/typescript/dist tests/node/mcp/node_modules .demur_dev build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
+	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-deploy .venv-docs .venv-drift .venv-frameworks .venv-litellm .venv-train .node clients/typescript/node_modules clients/typescript/dist tests/node/mcp/node_modules .demur_dev build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
 # An environment is `.venv` or `.venv-NAME`, and `files-NAME` lists its requirements: a .txt is
 # locked with hashes, a .in is not.
@@ -145,6 +150,7 @@ files-adapters := dev.txt adapters.txt
 files-bench := bench.txt
 files-browser := dev.txt browser.txt
 files-cluster := dev.txt cluster.in
+files-deploy := deploy.txt
 files-docs := docs.txt
 files-frameworks := frameworks.txt
 files-litellm := dev.txt litellm.txt

@@ -1,8 +1,8 @@
 """The documentation as a site: `make docs` builds it, and any warning fails the build.
 
 The sources are the Markdown files of the repository, so that one set of relative links holds on a
-code hosting site and here. A menu is a page called `index.md`, the front page, or a page in
-`MENUS`: the pages that its tables and lists link to become its entries, in the same order.
+code hosting site and here. A menu is a page called `index.md`, a page in docs/guides, or one in `MENUS`: the pages that
+its tables and lists link to become its entries, in the same order.
 """
 
 from __future__ import annotations
@@ -75,9 +75,14 @@ def list_menu_entries(name: str, text: str) -> list[str]:
     return list(entries)
 
 
+def is_menu(name: str) -> bool:
+    """Return whether a page is a menu."""
+    return name in MENUS or name.endswith("/index") or name.startswith("docs/guides/")
+
+
 def add_menu(_app: Sphinx, name: str, source: list[str]) -> None:
     """Append a hidden table of contents to a menu."""
-    if name in MENUS or name.endswith("/index"):
+    if is_menu(name):
         rows = "".join(f"/{entry}\n" for entry in list_menu_entries(name, source[0]))
         source[0] += f"\n```{{toctree}}\n:hidden:\n:titlesonly:\n\n{rows}```\n"
 
