@@ -1,8 +1,8 @@
 """The documentation as a site: `make docs` builds it, and any warning fails the build.
 
 The sources are the Markdown files of the repository, so that one set of relative links holds on a
-code hosting site and here. A menu is a page called `index.md`, a page in docs/guides, or one in `MENUS`: the pages that
-its tables and lists link to become its entries, in the same order.
+code hosting site and here. A menu is a page called `index.md`, a page in docs/guides, or one in
+`MENUS`: the pages that its tables and lists link to become its entries, in the same order.
 """
 
 from __future__ import annotations

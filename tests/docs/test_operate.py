@@ -53,6 +53,7 @@ def test_a_dump_of_postgresql_restores_to_valid_chains(
     request = {"action": {"type": "refund", "amount": {"value": 20, "currency": "EUR"}}}
     with Gate(policy, open_store(postgres_url)) as gate:
         decided = gate.decide(request)
+        assert gate.store is not None
         heads = gate.store.list_heads()
 
     dump = str(postgres_server.folder / "demur.dump")
@@ -63,6 +64,7 @@ def test_a_dump_of_postgresql_restores_to_valid_chains(
     )
 
     with Gate(policy, open_store(restored)) as gate:
+        assert gate.store is not None
         assert gate.store.get(decided.decision_id) == decided
         assert gate.decide(request).outcome == "allowed"
         assert verify_chain(gate.store.backend, heads=heads).holds
