@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = "src/demur/codes/reason_codes.v1.json"
 ENUM = "src/demur/codes/reason_code.py"
 PAGES = "docs/reference/codes"
+CLI_PAGES = "docs/reference/cli"
 GENERATORS = (
     "demur.guards.text_rules",
     "codes_page",
@@ -75,8 +76,8 @@ def outputs() -> Iterator[tuple[str, str]]:
 def update(root: Path, files: Iterable[tuple[str, str]], *, write: bool) -> list[str]:
     """Return the paths that are out of date under `root`, brought up to date if `write`.
 
-    A file is written before the next one is asked for. Pages of codes that are no
-    longer generated are out of date too.
+    A file is written before the next one is asked for. Pages of codes and commands that are
+    no longer generated are out of date too.
     """
     generated = set()
     changed = []
@@ -89,7 +90,8 @@ def update(root: Path, files: Iterable[tuple[str, str]], *, write: bool) -> list
         if write:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.encode())
-    for stale in sorted(set((root / PAGES).glob("*.md")) - generated):
+    pages = {page for folder in (PAGES, CLI_PAGES) for page in (root / folder).glob("*.md")}
+    for stale in sorted(pages - generated):
         changed.append(stale.relative_to(root).as_posix())
         if write:
             stale.unlink()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[2]
-MENUS = {"docs/README", "docs/reference/api", "docs/reference/codes"}
+MENUS = {"docs/README", "docs/reference/api", "docs/reference/cli", "docs/reference/codes"}
 
 
 def _read_version() -> str:

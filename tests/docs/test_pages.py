@@ -177,7 +177,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_in_a_menu() -> None:
-    """The front page leads to each page, through menus and the list of Python packages."""
+    """The front page leads to each page, through menus and the lists of packages and commands."""
     front = ROOT / "docs/README.md"
     known, waiting = {front}, [front]
     while waiting:
@@ -191,7 +191,7 @@ def test_every_page_is_in_a_menu() -> None:
 
 
 def is_menu(path: Path) -> bool:
-    return path.name in {"index.md", "api.md"} or path.parent == ROOT / "docs/guides"
+    return path.name in {"index.md", "api.md", "cli.md"} or path.parent == ROOT / "docs/guides"
 
 
 def test_the_number_of_codes_on_the_front_page_is_true() -> None:
