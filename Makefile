@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train test-deploy docs docs-serve fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
+.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train test-deploy docs docs-serve screenshots fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -65,6 +65,9 @@ docs: .venv-docs/.ready ## build the site of the documentation; a broken link or
 
 docs-serve: docs ## serve the site on this machine, until Ctrl-C
 	@.venv-docs/bin/python -m http.server --bind 127.0.0.1 --directory build/site 8010
+
+screenshots: .venv-browser/.ready ## take the pictures of the dashboard anew (needs Chromium)
+	@.venv-browser/bin/python tools/screenshots.py
 
 fix: $(READY) ## format and repair what can be repaired
 	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet .

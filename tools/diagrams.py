@@ -4,9 +4,14 @@
 same in a light and in a dark page, and it refers to nothing outside of its file.
 """
 
+import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from pathlib import Path
 from typing import NamedTuple
+
+QUICKSTART = Path(__file__).resolve().parent.parent / "docs/start/quickstart.md"
 
 FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
 INK, QUIET, LINE, PAPER = "#1c2733", "#52616f", "#8a97a3", "#ffffff"
@@ -335,9 +340,53 @@ def draw_doors() -> str:
     )
 
 
+_COLUMNS = 96
+_SECONDS_A_LINE = 0.45
+
+
+def draw_terminal() -> str:
+    """Return a terminal that types the commands of the quickstart, which the tests have run."""
+    text = QUICKSTART.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    lines = [
+        part
+        for line in "".join((blocks[1], *blocks[3:])).splitlines()
+        for part in textwrap.wrap(line, _COLUMNS, subsequent_indent="    ") or [""]
+    ]
+    height = 74 + LINE_HEIGHT * len(lines)
+    rows = []
+    for number, line in enumerate(lines):
+        fill = "#9ecbff" if line.startswith("$ ") else "#e6edf3"
+        rows.append(
+            f'<text class="row" style="animation-delay:{number * _SECONDS_A_LINE:.2f}s" x="24" '
+            f'y="{62 + number * LINE_HEIGHT}" fill="{fill}" xml:space="preserve">'
+            f"{escape(line)}</text>"
+        )
+    dots = "".join(
+        f'<circle cx="{24 + 20 * number}" cy="22" r="6" fill="{fill}"/>'
+        for number, fill in enumerate(("#ff6159", "#ffbd2e", "#28c941"))
+    )
+    style = (
+        "<style>text{font:13px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}"
+        ".row{opacity:0;animation:show .1s forwards}@keyframes show{to{opacity:1}}"
+        "@media (prefers-reduced-motion:reduce){.row{animation:none;opacity:1}}</style>"
+    )
+    width = 830
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" aria-labelledby="title description">\n'
+        '<title id="title">The quickstart in a terminal</title>\n'
+        f'<desc id="description">{escape(" ".join(lines))}</desc>\n{style}\n'
+        f'<rect width="{width}" height="{height}" rx="10" fill="#0d1117"/>\n{dots}\n'
+        + "\n".join(rows)
+        + "\n</svg>\n"
+    )
+
+
 DIAGRAMS = {
     "overview": draw_overview,
     "life-of-a-refusal": draw_life,
     "classification": draw_classification,
     "doors": draw_doors,
+    "terminal": draw_terminal,
 }
