@@ -54,6 +54,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_extra_path = ["extra"]
 html_copy_source = False
+html_favicon = "../../src/demur/service/dashboard/static/icon.svg"
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 
@@ -62,17 +63,17 @@ copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 
 _ENTRY = re.compile(r"^(?:\||[-*] |\d+\. ).*$", re.MULTILINE)
-_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+\.md)(?:#[^)]*)?\)")
+_LINK = re.compile(r"\[([^]]*)\]\((?!\w+:)([^)#\s]+\.md)(?:#[^)]*)?\)")
 
 
-def list_menu_entries(name: str, text: str) -> list[str]:
-    """Return the names of the pages that the tables and lists of a page link to."""
-    entries: dict[str, None] = {}
+def list_menu_entries(name: str, text: str) -> dict[str, str]:
+    """Return the pages that the tables and lists of a page link to, with the words of the link."""
+    entries: dict[str, str] = {}
     for line in _ENTRY.findall(text):
-        for target in _LINK.findall(line):
+        for words, target in _LINK.findall(line):
             path = (ROOT / PurePosixPath(name).parent / target).resolve()
-            entries[path.relative_to(ROOT).with_suffix("").as_posix()] = None
-    return list(entries)
+            entries.setdefault(path.relative_to(ROOT).with_suffix("").as_posix(), words)
+    return entries
 
 
 def is_menu(name: str) -> bool:
@@ -83,7 +84,12 @@ def is_menu(name: str) -> bool:
 def add_menu(_app: Sphinx, name: str, source: list[str]) -> None:
     """Append a hidden table of contents to a menu."""
     if is_menu(name):
-        rows = "".join(f"/{entry}\n" for entry in list_menu_entries(name, source[0]))
+        entries = list_menu_entries(name, source[0])
+        # The front page names sections shortly; elsewhere a page is called by its own title.
+        rows = "".join(
+            f"{words} </{entry}>\n" if name == root_doc else f"/{entry}\n"
+            for entry, words in entries.items()
+        )
         source[0] += f"\n```{{toctree}}\n:hidden:\n:titlesonly:\n\n{rows}```\n"
 
 

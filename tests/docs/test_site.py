@@ -56,7 +56,11 @@ def test_a_menu_reads_tables_and_lists_and_no_prose() -> None:
         "| [a](a.md) | [b](sub/b.md#part) |\n- [c](../c.md)\nSee [d](d.md) and [e](https://x.md).\n"
     )
 
-    assert conf.list_menu_entries("docs/x/index", text) == ["docs/x/a", "docs/x/sub/b", "docs/c"]
+    assert conf.list_menu_entries("docs/x/index", text) == {
+        "docs/x/a": "a",
+        "docs/x/sub/b": "b",
+        "docs/c": "c",
+    }
 
 
 @pytest.mark.parametrize(

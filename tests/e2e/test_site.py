@@ -1,0 +1,116 @@
+"""The built site in a real browser without a network: search, menus, dark mode, copy buttons."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SITE = Path(__file__).parents[2] / "build/site"
+FRONT = "docs/README.html"
+PAGES = (
+    FRONT,
+    "docs/start/quickstart.html",
+    "docs/start/which-door.html",
+    "docs/explanation/overview.html",
+    "docs/operate/kubernetes.html",
+    "docs/reference/cli/audit.html",
+    "docs/reference/api/demur.gate.html",
+    "docs/reference/codes/RCE_RISK.html",
+    "search.html",
+)
+# A page is wider than the screen only where a table or a block of code scrolls by itself.
+WIDTH = "() => document.documentElement.scrollWidth - innerWidth"
+UNLOADED = "() => [...document.images].filter((one) => !one.naturalWidth).map((one) => one.src)"
+
+Tabs = Callable[..., Any]
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not SITE.is_dir(), reason="`make docs` builds the site"),
+]
+
+
+def url(page: str) -> str:
+    return (SITE / page).as_uri()
+
+
+def open_offline(tabs: Tabs, requests: list[str], **options: Any) -> Any:
+    """Return a page that no network reaches; `requests` gets the address of each request."""
+    tab = tabs(**options)
+    tab.context.set_offline(True)
+    tab.page.on("request", lambda request: requests.append(request.url))
+    return tab.page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_a_page_asks_no_host_for_anything_and_fits_the_screen(
+    tabs: Tabs, width: int, scheme: str
+) -> None:
+    requests: list[str] = []
+    page = open_offline(tabs, requests, width=width, scheme=scheme)
+    for name in PAGES:
+        page.goto(url(name))
+
+        assert page.evaluate(WIDTH) <= 0, name
+        page.evaluate("() => document.images.forEach((one) => { one.loading = 'eager' })")
+        page.wait_for_load_state("load")
+        assert page.evaluate(UNLOADED) == [], name
+    assert requests
+    assert [one for one in requests if not one.startswith(("file:", "data:"))] == []
+
+
+def test_the_front_door_of_the_site_leads_to_its_front_page(tabs: Tabs) -> None:
+    page = open_offline(tabs, [])
+    page.goto(url("index.html"))
+    page.wait_for_url(f"**/{FRONT}")
+
+    assert page.locator("h1").inner_text().startswith("demur")
+
+
+def test_the_search_finds_a_code_without_a_server(tabs: Tabs) -> None:
+    page = open_offline(tabs, [])
+    page.goto(url(FRONT))
+    page.locator(".sidebar-search").fill("RCE_RISK")
+    page.keyboard.press("Enter")
+
+    page.locator("#search-results a", has_text="RCE_RISK").first.wait_for()
+
+
+def test_a_reader_goes_on_by_menu_and_by_next(tabs: Tabs) -> None:
+    page = open_offline(tabs, [])
+    page.goto(url(FRONT))
+    assert "0." in page.locator(".sidebar-brand-text").inner_text()
+    page.locator(".sidebar-tree a", has_text="Start").first.click()
+    page.wait_for_url("**/start/index.html")
+    page.locator("a.next-page").click()
+
+    page.wait_for_url("**/start/quickstart.html")
+    assert page.locator("a.prev-page").count() == 1
+
+
+def test_dark_mode_is_a_choice_of_the_reader(tabs: Tabs) -> None:
+    page = open_offline(tabs, [])
+    page.goto(url(FRONT))
+    seen = set()
+    for _ in range(3):
+        page.locator(".theme-toggle-header, .theme-toggle-content").locator("visible=true").click()
+        seen.add(page.evaluate("() => document.body.dataset.theme"))
+
+    assert seen == {"auto", "light", "dark"}
+
+
+def test_the_copy_button_leaves_prompts_and_output_out(tabs: Tabs) -> None:
+    page = open_offline(tabs, [])
+    page.add_init_script(
+        "Object.defineProperty(navigator, 'clipboard',"
+        " { value: { writeText: async (text) => { window.copied = text } } })"
+    )
+    page.goto(url("docs/start/quickstart.html"))
+    block = page.locator(".highlight-console").nth(1)
+    block.hover()
+    block.locator("button.copybtn").click()
+    page.wait_for_function("() => window.copied !== undefined")
+
+    assert page.evaluate("() => window.copied") == "python agent.py"
