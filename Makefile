@@ -21,7 +21,7 @@ test-slow: $(READY) ## the long fault, fuzz and load runs, and property tests wi
 	@HYPOTHESIS_PROFILE=full $(PY) -m pytest -m slow -n 0
 	@HYPOTHESIS_PROFILE=full $(PY) -m pytest -m 'hypothesis and not (slow or browser or cluster or train or adapters or litellm or frameworks)'
 
-test-browser: .venv-browser/.ready ## the dashboard in a real Chromium (which has to be installed)
+test-browser: .venv-browser/.ready docs ## the dashboard and the site of the documentation in a real Chromium (which has to be installed)
 	@if command -v chromium > /dev/null || command -v google-chrome > /dev/null; then .venv-browser/bin/python -m pytest tests/e2e -m browser -n 0; else echo "skipped: test-browser needs \`chromium\` or \`google-chrome\` on PATH (\`apt install chromium\`)"; fi
 
 test-cluster: .venv-cluster/.ready ## triage on Spark and Ray in local mode (needs Java)
