@@ -18,8 +18,8 @@ from api_page import api_pages
 ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = "src/demur/codes/reason_codes.v1.json"
 ENUM = "src/demur/codes/reason_code.py"
-PAGES = "docs/reference/codes"
-CLI_PAGES = "docs/reference/cli"
+# Folders of which each page is generated.
+FOLDERS = ("docs/reference/codes", "docs/reference/cli")
 GENERATORS = (
     "demur.guards.text_rules",
     "codes_page",
@@ -90,7 +90,7 @@ def update(root: Path, files: Iterable[tuple[str, str]], *, write: bool) -> list
         if write:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.encode())
-    pages = {page for folder in (PAGES, CLI_PAGES) for page in (root / folder).glob("*.md")}
+    pages = {page for folder in FOLDERS for page in (root / folder).glob("*.md")}
     for stale in sorted(pages - generated):
         changed.append(stale.relative_to(root).as_posix())
         if write:
