@@ -52,6 +52,7 @@ html_theme = "furo"
 html_title = f"demur {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
 html_extra_path = ["extra"]
 html_copy_source = False
 html_favicon = "../../src/demur/service/dashboard/static/icon.svg"

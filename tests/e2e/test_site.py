@@ -70,6 +70,18 @@ def test_a_page_asks_no_host_for_anything_and_fits_the_screen(
     assert [one for one in requests if not one.startswith(("file:", "data:"))] == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_axe_finds_nothing(tabs: Tabs, address: str, width: int, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = tabs(width=width, scheme=scheme).page
+    for name in PAGES[:-1]:
+        page.goto(address + name)
+        found = axe.run(page).response["violations"]
+        told = [(one["id"], node["html"][:160]) for one in found for node in one["nodes"]]
+        assert told == [], name
+
+
 def test_the_front_door_of_the_site_leads_to_its_front_page(tabs: Tabs, address: str) -> None:
     page = tabs().page
     page.goto(address)
