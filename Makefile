@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train test-deploy docs docs-serve screenshots fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
+.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train test-deploy release-check docs docs-serve screenshots fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean bench-postgres
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -69,6 +69,9 @@ docs-serve: docs ## serve the site on this machine, until Ctrl-C
 screenshots: .venv-browser/.ready ## take the pictures of the dashboard anew (needs Chromium)
 	@.venv-browser/bin/python tools/screenshots.py
 
+release-check: .venv-release/.ready ## build what a release would publish, and check it as a stranger would (needs a package index)
+	@.venv-release/bin/python tools/release_check.py
+
 fix: $(READY) ## format and repair what can be repaired
 	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet .
 
@@ -102,6 +105,9 @@ bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate
 	@.venv-bench/bin/python bench/decide.py
 	@$(PY) bench/service.py
 
+bench-postgres: $(READY) ## measure durable decisions on PostgreSQL beside plain rows
+	@$(PY) bench/postgres.py
+
 # pip before 23.3 ignores the pin of a package that another one asks for with an extra, unless the
 # lock names the extra too.
 lock: $(READY) ## pin the newest versions with hashes (needs uv)
@@ -112,7 +118,7 @@ lock: $(READY) ## pin the newest versions with hashes (needs uv)
 	@uv pip compile pyproject.toml requirements/bench.in --extra memory --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate --no-strip-extras \
 	  --quiet --output-file requirements/bench.txt
-	@for one in adapters browser deploy docs litellm; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
+	@for one in adapters browser deploy docs litellm release; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate --no-strip-extras \
 	  --quiet --output-file requirements/$$one.txt; done
 	@uv pip compile pyproject.toml requirements/dev.in requirements/frameworks.in --extra guards --extra postgres --extra redis --universal \
@@ -143,7 +149,7 @@ coverage: ## the tests with the share of branches they take (slower)
 	@$(MAKE) --no-print-directory tests COVERAGE=1
 
 clean: ## remove the environment and caches
-	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-deploy .venv-docs .venv-drift .venv-frameworks .venv-litellm .venv-train .node clients/typescript/node_modules clients/typescript/dist tests/node/mcp/node_modules .demur_dev build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
+	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-deploy .venv-docs .venv-drift .venv-frameworks .venv-litellm .venv-release .venv-train .node clients/typescript/node_modules clients/typescript/dist tests/node/mcp/node_modules .demur_dev build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
 # An environment is `.venv` or `.venv-NAME`, and `files-NAME` lists its requirements: a .txt is
 # locked with hashes, a .in is not.
@@ -157,6 +163,7 @@ files-deploy := deploy.txt
 files-docs := docs.txt
 files-frameworks := frameworks.txt
 files-litellm := dev.txt litellm.txt
+files-release := release.txt
 files-train := train.in
 
 define set-up

@@ -441,14 +441,18 @@ class Store:
         tenant: str | None = None,
         state: str | None = None,
         groups: Collection[str] | None = None,
-        before: str | None = None,
+        start: str | None = None,
         limit: int = 500,
+        *,
+        oldest_first: bool = False,
     ) -> list[ApprovalRow]:
-        """Return approvals, newest first, before a decision id.
+        """Return approvals, newest or oldest first, from behind the decision id `start` on.
 
         With `groups`, those that one of the groups decides, and those that any approver does.
         """
-        return self.backend.list_approvals(tenant, state, groups, before, limit)
+        return self.backend.list_approvals(
+            tenant, state, groups, start, limit, oldest_first=oldest_first
+        )
 
     def list_open_approvals(self, after: str = "") -> list[ApprovalRow]:
         """Return a page of what waits for a person or, approved, for its resolution."""

@@ -256,3 +256,15 @@ def test_the_built_in_suites_are_known_by_name() -> None:
     contrast = ("contrast_check", "contrast_train")
     assert builtin_suites() == ("builtin", *contrast, "multilingual", "smoke")
     assert load_suite("smoke") is load_suite("smoke")
+
+
+def test_a_suite_of_the_models_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demur.evals.suite.models_package", lambda: None)
+    load_builtin = suite_module._load_builtin
+    load_builtin.cache_clear()
+
+    assert "contrast_train" not in builtin_suites()
+    with pytest.raises(SuiteError, match="comes with the learned models") as raised:
+        load_suite("contrast_train")
+    assert "demur-models" in str(raised.value)
+    load_builtin.cache_clear()
