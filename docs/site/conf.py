@@ -65,6 +65,7 @@ copybutton_only_copy_prompt_lines = True
 
 _ENTRY = re.compile(r"^(?:\||[-*] |\d+\. ).*$", re.MULTILINE)
 _LINK = re.compile(r"\[([^]]*)\]\((?!\w+:)([^)#\s]+\.md)(?:#[^)]*)?\)")
+_FOLDER_LINK = re.compile(r"\[([^]]*)\]\((?!\w+:)([^)#\s]+/)\)")
 
 
 def list_menu_entries(name: str, text: str) -> dict[str, str]:
@@ -94,7 +95,18 @@ def add_menu(_app: Sphinx, name: str, source: list[str]) -> None:
         source[0] += f"\n```{{toctree}}\n:hidden:\n:titlesonly:\n\n{rows}```\n"
 
 
+def drop_folder_links(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Keep the words alone of each link to a folder: the site shows pages and files."""
+
+    def drop(found: re.Match[str]) -> str:
+        target = ROOT / PurePosixPath(name).parent / found[2]
+        return found[1] if target.is_dir() else found[0]
+
+    source[0] = _FOLDER_LINK.sub(drop, source[0])
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connect the menus."""
+    """Connect what changes the sources."""
+    app.connect("source-read", drop_folder_links)
     app.connect("source-read", add_menu)
     return {"parallel_read_safe": True}
