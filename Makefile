@@ -59,9 +59,10 @@ test-deploy: .venv-deploy/.ready ## lint the Containerfile, and check the Kubern
 	@.venv-deploy/bin/kubernetes-validate --strict --quiet deploy/kubernetes/*.yaml
 	@if command -v systemd-analyze > /dev/null; then mkdir -p build && sed "s#/opt/demur/bin/demur#/bin/true#" deploy/demur.service > build/demur.service && systemd-analyze verify build/demur.service; else echo "skipped: the unit needs \`systemd-analyze\` on PATH"; fi
 
-# `-n` also reports references to names that exist nowhere, and `-W` makes a failure of each warning.
+# `-n` also reports references to names that exist nowhere, `-W` makes a failure of each warning, and
+# `-a` writes the menu of each page anew.
 docs: .venv-docs/.ready ## build the site of the documentation; a broken link or anchor fails
-	@.venv-docs/bin/python -m sphinx -b html -W --keep-going -n -q -j auto -c docs/site -d build/doctrees . build/site && echo "== the site is in build/site"
+	@.venv-docs/bin/python -m sphinx -a -b html -W --keep-going -n -q -j auto -c docs/site -d build/doctrees . build/site && echo "== the site is in build/site"
 
 docs-serve: docs ## serve the site on this machine, until Ctrl-C
 	@.venv-docs/bin/python -m http.server --bind 127.0.0.1 --directory build/site 8010
