@@ -206,24 +206,6 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-def test_every_page_is_in_a_menu() -> None:
-    """The front page leads to each page, through menus and the lists of packages and commands."""
-    front = ROOT / "docs/README.md"
-    known, waiting = {front}, [front]
-    while waiting:
-        page = waiting.pop()
-        linked = {(page.parent / name).resolve() for name in LINK.findall(page.read_text("utf-8"))}
-        new = {path for path in linked - known if path.suffix == ".md" and path.is_file()}
-        known |= new
-        waiting += [path for path in new if is_menu(path)]
-
-    assert set(PAGES) - known == set()
-
-
-def is_menu(path: Path) -> bool:
-    return path.name in {"index.md", "api.md", "cli.md"} or path.parent == ROOT / "docs/guides"
-
-
 def test_the_number_of_codes_on_the_front_page_is_true() -> None:
     rows = json.loads((ROOT / "src/demur/codes/reason_codes.v1.json").read_text())["codes"]
 
