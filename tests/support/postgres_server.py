@@ -68,6 +68,10 @@ class Server:
             return copies / programs.relative_to(package.parent)
         return programs
 
+    def run_program(self, name: str, *arguments: str) -> None:
+        """Run one of PostgreSQL's own programs as the user of the server."""
+        self._run(str(self._programs / name), *arguments)
+
     def _run(self, *command: str) -> None:
         subprocess.run(
             command, check=True, capture_output=True, text=True, user=self._user, cwd="/"
