@@ -64,7 +64,8 @@ export function replaceTexts<Content>(content: Content, texts: string[]): Conten
   const replace = (value: unknown): unknown => {
     if (typeof value === "string") return value ? (texts.shift() ?? "") : value;
     if (Array.isArray(value)) return value.map(replace);
-    if (!isObject(value)) return value;
+    // Files and pictures may be bytes or URLs, which a copy would destroy.
+    if (!isObject(value) || !listTexts(value).length) return value;
     const { text, data } = value;
     return {
       ...value,

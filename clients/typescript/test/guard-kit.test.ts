@@ -22,3 +22,15 @@ test("texts are replaced in the order in which they are listed", () => {
   assert.equal(replaceTexts("a", ["1"]), "1");
   assert.equal(replaceTexts(undefined, []), undefined);
 });
+
+test("files and pictures stay as they are when texts are replaced", () => {
+  const bytes = new Uint8Array([1, 2]);
+  const address = new URL("https://shop.example/cat.png");
+  const parts = [bytes, address].map((data) => ({ type: "file", data }));
+  const nested = [bytes, address].map((data) => ({ type: "file", data: { type: "data", data } }));
+  const content = [{ type: "text", text: "a" }, ...parts, ...nested];
+  const replaced = replaceTexts(content, ["1"]);
+  assert.deepEqual(replaced, [{ type: "text", text: "1" }, ...parts, ...nested]);
+  assert.equal((replaced[1] as { data: unknown }).data, bytes);
+  assert.equal((replaced[2] as { data: unknown }).data, address);
+});
