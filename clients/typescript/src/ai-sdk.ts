@@ -40,13 +40,22 @@ export type StreamResult = Awaited<ReturnType<WrapStream>>;
 export type StreamPart = StreamResult["stream"] extends ReadableStream<infer Part> ? Part : never;
 export type FinishReason = GenerateResult["finishReason"];
 type Metadata = NonNullable<GenerateResult["providerMetadata"]>;
-type UserContent = (Message & { role: "user" })["content"];
 type Execute = (input: unknown, options: ExecuteOptions) => unknown;
 
 interface ExecuteOptions {
   readonly toolCallId: string;
   readonly messages: readonly { readonly role: string; readonly content: unknown }[];
   readonly abortSignal?: AbortSignal;
+}
+
+/**
+ * The text that takes the place of a user message's texts. It holds no files or pictures: one guard
+ * serves all conversations, and another one may have a message with the same texts.
+ */
+interface Replacement {
+  readonly text: string;
+  /** Whether the message was refused: then the text takes the place of its files and pictures too. */
+  readonly isRefused: boolean;
 }
 
 /** What the checks of one answer need; `params` are those of the model, as a check changed them. */
@@ -77,8 +86,8 @@ export class AISDKGuard {
   readonly middleware: LanguageModelMiddleware;
   readonly #client: DemurClient;
   readonly #checks: ToolChecks;
-  // What stands in later turns for the user messages that were refused or changed.
-  readonly #replacements = new RecentMap<UserContent>();
+  // What stands in later turns for the texts of user messages that were refused or changed.
+  readonly #replacements = new RecentMap<Replacement>();
   // The results of tools: a refusal, or null for what was checked.
   readonly #results = new RecentMap<RefusedResult | null>();
 
@@ -153,8 +162,12 @@ export class AISDKGuard {
   }
 
   #withholdUser(message: Message & { role: "user" }): Message {
-    const content = this.#replacements.get(keyOf(message.content));
-    return content === undefined ? message : { ...message, content };
+    const texts = listTexts(message.content);
+    const replacement = this.#replacements.get(texts.join("\n"));
+    if (replacement === undefined) return message;
+    const { text, isRefused } = replacement;
+    if (isRefused) return { ...message, content: [{ type: "text", text }] };
+    return { ...message, content: replaceTexts(message.content, [...divideChanged(texts, text)]) };
   }
 
   async #checkResults(message: Message & { role: "tool" }, params: Params): Promise<Message> {
@@ -200,14 +213,14 @@ export class AISDKGuard {
       const result = await this.#client.checkPrompt(check, options);
       if (!result.allowed) {
         const withheld = `[withheld: ${result.envelope.code}]`;
-        for (const { content } of users) this.#replace(content, [{ type: "text", text: withheld }]);
+        for (const one of texts) this.#replace(one, { text: withheld, isRefused: true });
         return result;
       }
       const changed = [...divideChanged(texts.flat(), changedOr(result, text))];
-      for (const message of result.changed === null ? [] : users) {
-        const content = replaceTexts(message.content, changed);
-        this.#replace(message.content, content);
-        passed.set(message, { ...message, content });
+      for (const [at, message] of result.changed === null ? [] : users.entries()) {
+        const others = changed.splice(0, texts[at]!.length);
+        this.#replace(texts[at]!, { text: others.join("\n"), isRefused: false });
+        passed.set(message, { ...message, content: replaceTexts(message.content, others) });
       }
     }
     const prompt = params.prompt.map((message) => passed.get(message) ?? message);
@@ -215,9 +228,8 @@ export class AISDKGuard {
     return { params: { ...params, prompt }, prompt: listTexts(last?.content).join("\n"), run, options };
   }
 
-  #replace(content: UserContent, other: UserContent): void {
-    const key = keyOf(content);
-    if (key) this.#replacements.set(key, other);
+  #replace(texts: readonly string[], replacement: Replacement): void {
+    if (texts.length) this.#replacements.set(texts.join("\n"), replacement);
   }
 
   async #generate({ params: given, model }: Parameters<WrapGenerate>[0]): Promise<GenerateResult> {
@@ -382,11 +394,6 @@ function replaceText(content: GenerateResult["content"], text: string, shown: st
 export function toCall(part: StreamPart | GenerateResult["content"][number]): ToolCall[] {
   if (part.type !== "tool-call" || part.providerExecuted) return [];
   return [{ id: part.toolCallId, name: part.toolName, arguments: part.input }];
-}
-
-/** Returns the key of a user message: its texts. */
-function keyOf(content: UserContent): string {
-  return listTexts(content).join("\n");
 }
 
 function isAnswer(message: { readonly role: string }): boolean {
