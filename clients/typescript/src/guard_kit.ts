@@ -55,8 +55,18 @@ export function divideChanged(texts: readonly string[], changed: string): readon
   const lines = changed.split("\n");
   const counts = texts.map((text) => text.split("\n").length);
   const isDivisible = counts.reduce((total, count) => total + count, 0) === lines.length;
-  if (!isDivisible) return texts.map((_, at) => (at === 0 ? changed : ""));
-  return counts.map((count) => lines.splice(0, count).join("\n"));
+  if (isDivisible) return counts.map((count) => lines.splice(0, count).join("\n"));
+  // The texts before and after the change are as they were: they stay where they are.
+  let [start, end, rest] = [0, texts.length, changed];
+  while (end - start > 1 && rest.startsWith(`${texts[start]}\n`)) {
+    rest = rest.slice(texts[start]!.length + 1);
+    start += 1;
+  }
+  while (end - start > 1 && rest.endsWith(`\n${texts[end - 1]}`)) {
+    end -= 1;
+    rest = rest.slice(0, rest.length - texts[end]!.length - 1);
+  }
+  return texts.map((text, at) => (at < start || at >= end ? text : at === start ? rest : ""));
 }
 
 /** Returns content with other texts, in the order of `listTexts`, which it takes from `texts`. */

@@ -508,6 +508,24 @@ describe("a service that changes prompts", () => {
     assert.deepEqual(sent, [[words, picture(1)], [words, picture(2)], [words], [words, picture(1)]]);
   });
 
+  test("keeps the texts of each conversation", async () => {
+    const guard = new AISDKGuard(new DemurClient({ url: changing.url, timeoutMs: PATIENCE_MS }));
+    const hello: ModelMessage = { role: "user", content: "Look at this." };
+    const key = ["-----BEGIN RSA PRIVATE KEY-----", "A".repeat(64), "-----END RSA PRIVATE KEY-----"];
+    const own: ModelMessage = { role: "user", content: [...key, "I live in Elm Street."].join("\n") };
+    const sent: string[] = [];
+    for (const history of [[hello, own], [hello, ANSWERED, NEXT]]) {
+      const { model, call } = run([{ pieces: ["Yes."] }], {}, guard);
+      await generateText({ ...call, prompt: history });
+      sent.push(JSON.stringify(model.doGenerateCalls[0]!.prompt));
+    }
+
+    assert.match(sent[0]!, /Look at this\..*\[removed\].*Elm Street/);
+    assert.ok(!sent[0]!.includes("AAAA"));
+    assert.match(sent[1]!, /Look at this\..*Good morning/);
+    assert.ok(!sent[1]!.includes("Elm Street"));
+  });
+
   test("knows a changed message again if its text comes back in one part", async () => {
     const guard = new AISDKGuard(new DemurClient({ url: changing.url, timeoutMs: PATIENCE_MS }));
     const content = ["Look it up.", SECRET].map((text) => ({ type: "text" as const, text }));

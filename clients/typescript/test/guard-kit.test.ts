@@ -13,6 +13,12 @@ test("a change across parts stands in the first of them", () => {
   assert.deepEqual(divideChanged(["a ke", "y b"], "a [removed] b"), ["a [removed] b", ""]);
 });
 
+test("a change of lines leaves the texts before and after it in their parts", () => {
+  const texts = ["Hello.", "key\nkey\nend", "", "Bye."];
+  assert.deepEqual(divideChanged(texts, "Hello.\n[removed]\nend\n\nBye."), ["Hello.", "[removed]\nend", "", "Bye."]);
+  assert.deepEqual(divideChanged(["a", "a"], "a"), ["a", ""]);
+});
+
 test("texts are replaced in the order in which they are listed", () => {
   const image = { type: "image", image: "x" };
   const content = ["a", "", { type: "text", text: "b" }, image, { type: "file", data: { text: "c" } }];
