@@ -27,7 +27,7 @@ STOP_LIST = re.compile(
     r"|aforementioned|heretofore|hereby|herein|thereof|wherefore|in order to|due to the fact"
     r"|prior to|utili[sz]e[sd]?|leverag(?:es?|ing)|simply|obviously|seamless(?:ly)?|W(?:ho|hat)ever"
     r"|(?:is|are) (?:looked|taken) (?:at|for|through)|(?:is|are) none of (?:its|the)|no other but"
-    r"|(?:is|are) no (?:code|date|key|number|period|time)|nothing to remark"
+    r"|(?<!here )(?:is|are) no (?:code|date|key|number|period|time)|nothing to remark"
     r"|its own no|(?:rule|filter|guard|model)'s no|says? no as well)\b"
 )
 _ADVERBS = r"(?:(?:not|never|also|then|only|always|still|first|thus|\w+ly) ){0,2}"

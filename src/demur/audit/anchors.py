@@ -94,7 +94,7 @@ def read_anchor(line: bytes, keys: KeyRing) -> AnchorLine:
         raise InputError("not an anchor as demur writes it")
     key = keys.get(signature.key_id)
     if key is None:
-        raise InputError(f"signed with the key `{signature.key_id}`, which is not trusted")
+        raise InputError(f"signed with the key `{signature.key_id}`, which you do not trust")
     same = key.algorithm == signature.algorithm
     if not (same and key.verify_signature(anchor.signed_bytes(), signature.value)):
         raise InputError(f"the signature is not that of {key.holder}")

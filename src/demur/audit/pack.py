@@ -106,7 +106,7 @@ def check_container(raw: bytes, members: Mapping[str, bytes]) -> None:
         PackError: A byte around the members was changed.
     """
     if write_zip(members) != raw:
-        raise PackError("the file was changed around its members", where=CONTAINER)
+        raise PackError("somebody changed the file around its members", where=CONTAINER)
 
 
 def _zip_member(raw: bytes, at: int) -> _ZipMember:
@@ -394,7 +394,7 @@ def _read_manifest(members: Mapping[str, bytes]) -> _PackManifest:
         manifest = _decode_manifest(raw)
         exact = _encode_canonical(manifest) == raw
     except _UNREADABLE as error:
-        raise PackError(f"the manifest cannot be read: {error}", where=MANIFEST) from error
+        raise PackError(f"cannot read the manifest: {error}", where=MANIFEST) from error
     if not exact or manifest.with_digest() != manifest:
         raise PackError("the member was changed: its digest differs", where=MANIFEST)
     if manifest.schema_version != PACK_VERSION:
@@ -419,7 +419,7 @@ def _check_signature(manifest: _PackManifest, keys: KeyRing) -> str:
         raise PackError("nobody signed the pack", where=MANIFEST)
     key = keys.get(signature.key_id)
     if key is None:
-        problem = f"signed with the key `{signature.key_id}`, which is not trusted"
+        problem = f"signed with the key `{signature.key_id}`, which you do not trust"
         raise PackError(problem, where=MANIFEST)
     same = key.algorithm == signature.algorithm
     if not (same and key.verify_signature(manifest.signed_bytes(), signature.value)):

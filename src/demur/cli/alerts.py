@@ -108,7 +108,7 @@ def open_log_source(
     """
     if STDIN in names:
         help_text = "write it to a file; several rules read it"
-        raise UsageError("standard input cannot be read twice", where="--log", help=help_text)
+        raise UsageError("demur can read standard input only once", where="--log", help=help_text)
     logs = plan_work(names)
     for unread in logs.unread:
         raise InputError(f"cannot read the log: {unread.reason}", where=unread.file)

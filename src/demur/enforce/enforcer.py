@@ -276,7 +276,7 @@ class Enforcer:
         """
         if self.gate is None or self.gate.store is None:
             help_text = "use `open_enforcer()` with the store of the service"
-            raise InputError("an approval is waited for over a store", help=help_text)
+            raise InputError("waiting for an approval needs a store", help=help_text)
         changed = copy.copy(self)
         changed._approval_wait_s = timeout_s  # noqa: SLF001 - a copy of our own
         return changed

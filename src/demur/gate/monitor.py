@@ -602,7 +602,7 @@ def _parse_timestamp(timestamp: datetime | str) -> datetime:
         moment = datetime.fromisoformat(timestamp)
     except ValueError:
         help_text = "like `2027-01-31T12:00:00Z`, or a datetime"
-        problem = f"`{timestamp}` is no time"
+        problem = f"cannot read `{timestamp}` as a time"
         raise InputError(problem, where="timestamp", help=help_text) from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 

@@ -195,5 +195,5 @@ def _parse_time(text: str, where: str) -> datetime:
         instant = None
     if instant is None or instant.tzinfo is None:
         help_text = "like `2026-07-01T00:00:00Z`"
-        raise InputError(f"`{text}` is no time with an offset", where=where, help=help_text)
+        raise InputError(f"`{text}` is not a time with an offset", where=where, help=help_text)
     return instant.astimezone(UTC)

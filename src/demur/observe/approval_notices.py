@@ -296,7 +296,7 @@ class NoticeDelivery:
 
     def _log(self, problem: str) -> None:
         if problem and not self._failed:
-            _log.error("notices of approvals cannot be delivered: %s", problem)
+            _log.error("cannot deliver notices of approvals: %s", problem)
         elif self._failed and not problem:
-            _log.warning("notices of approvals are delivered again")
+            _log.warning("demur delivers notices of approvals again")
         self._failed = bool(problem)

@@ -150,7 +150,7 @@ def _unread_stream_error(obj: Any) -> Exception | None:
     """Return an error if `obj` is an unread stream, else None."""
     kind = type(obj)
     running = hasattr(kind, "__next__") or hasattr(kind, "__anext__")
-    return UnreadStreamError("the events of a stream were not read") if running else None
+    return UnreadStreamError("nobody read the events of the stream") if running else None
 
 
 def _answer_safely(read: Callable[[], Signal | None], registry: Registry | None) -> Refusal | None:

@@ -37,7 +37,7 @@ class PathPatterns:
             raise InputTypeError.wrong_type("`paths`", "a list of patterns", patterns)
         forms = [form for one in patterns for form in {one, one.rstrip("/") or "/"}]
         if not forms:
-            raise InputError("no paths are given, so nothing would be checked", where="paths")
+            raise InputError("no paths, so there is nothing to check", where="paths")
         self._patterns = list(map(_compile_pattern, forms))
 
     def match_request(self, scope: Scope) -> bool:

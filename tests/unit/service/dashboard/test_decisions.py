@@ -275,7 +275,7 @@ def test_an_allowed_decision_has_nothing_to_explain(site: Site) -> None:
     page = site.open(f"/decisions/{site.decide(refund())}")
 
     assert "Nothing was refused" in page.text
-    assert "No guard was asked" in page.text
+    assert "No guard ran" in page.text
 
 
 def test_the_outcome_leads_the_page_and_the_words_of_the_specification_are_below(
