@@ -17,7 +17,7 @@ INSTALL_HELP = "pip install 'demur[learned]' demur-models, or `make dev` in a ch
 
 
 class LearnedModelError(DemurError):
-    """A learned model is installed and cannot be used."""
+    """An installed learned model is unusable."""
 
 
 class ScoresText(Protocol):

@@ -443,7 +443,7 @@ def read_secret(text: str) -> str:
     """Return a secret from the command line: the text itself, or the content of `@FILE`.
 
     Raises:
-        InputError: The file cannot be read.
+        InputError: demur cannot read the file.
     """
     if not text.startswith("@"):
         return text

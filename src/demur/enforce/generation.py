@@ -85,7 +85,7 @@ def safe_generate(prompt: str, model: Model, **options: Unpack[GenerateOptions])
     iterable of pieces. The options are those of `GenerateOptions`.
 
     Raises:
-        InputError: The request cannot be used.
+        InputError: The request is invalid.
         InputTypeError: The prompt is no text, or the model cannot be called or is async.
     """
     stream = safe_stream(prompt, model, **options)
@@ -102,7 +102,7 @@ def asafe_generate(
     The model may also be a coroutine function or return an async iterable of pieces.
 
     Raises:
-        InputError: The request cannot be used.
+        InputError: The request is invalid.
         InputTypeError: The prompt is no text, or the model cannot be called.
     """
     stream = asafe_stream(prompt, model, **options)
@@ -119,7 +119,7 @@ def safe_stream(prompt: str, model: Model, **options: Unpack[GenerateOptions]) -
     """Return the answer as an iterator of pieces that may be shown; options as `safe_generate`.
 
     Raises:
-        InputError: The request cannot be used.
+        InputError: The request is invalid.
         InputTypeError: The prompt is no text, or the model cannot be called.
     """
     return SafeStream(prompt, model, options)
@@ -131,7 +131,7 @@ def asafe_stream(
     """Return the answer as an async iterator of pieces that may be shown.
 
     Raises:
-        InputError: The request cannot be used.
+        InputError: The request is invalid.
         InputTypeError: The prompt is no text, or the model cannot be called.
     """
     return AsyncSafeStream(prompt, model, options)
@@ -280,7 +280,7 @@ class _GuardedCall:
 class SafeStream(_GuardedCall):
     """The pieces of an answer that may be shown, or the text to show instead, with all findings.
 
-    `answer` is available once all pieces were read. An answer that is stopped midway ends with
+    `answer` is available after all pieces. An answer that is stopped midway ends with
     the text to show instead.
     """
 

@@ -70,8 +70,8 @@ class LocalLimiter:
     """Counts in this process. Safe to share between threads.
 
     It keeps at most `max_keys` keys and drops those whose counts ran out. While there is no room,
-    a new key is refused, so nobody escapes a limit by inventing many keys. `clock` gives seconds
-    from any origin.
+    the limiter refuses a new key, so nobody escapes a limit by inventing many keys. `clock` gives
+    seconds from any origin.
     """
 
     blocking = False
@@ -361,8 +361,8 @@ def open_limiter(url: str | None = None, **settings: Any) -> Limiter:
     """Return a limiter in this process, or on the Redis at `url`.
 
     Raises:
-        InputError: The URL is no Redis URL, or a setting cannot be used.
-        MissingExtraError: The Redis client is not installed.
+        InputError: The URL is no Redis URL, or a setting is invalid.
+        MissingExtraError: The Redis client is missing.
     """
     return LocalLimiter(**settings) if url is None else RedisLimiter.from_url(url, **settings)
 

@@ -181,7 +181,7 @@ def check(surface: Surface | str, event: Any, config: Any = None) -> list[Findin
     the commands that a tool call runs.
 
     Raises:
-        InputError: There is no such surface, or the event or the config cannot be used.
+        InputError: There is no such surface, or the event or the config is invalid.
         InputTypeError: One of them has the wrong type.
         GuardError: An installed guard cannot be used.
     """

@@ -149,7 +149,7 @@ class PinnedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ToolManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The tools that were pinned. A name may stand once for each source."""
+    """The pinned tools. A name may stand once for each source."""
 
     tools: tuple[PinnedTool, ...] = ()
     schema_version: Literal["manifest.v1"] = "manifest.v1"

@@ -222,7 +222,7 @@ class NoticeDelivery:
         After one failure it stops until the next call: the others go to the same address.
 
         Raises:
-            StorageError: The store cannot be reached.
+            StorageError: The store does not answer.
         """
         results = {"sent": 0, "failed": 0}
         if not self._settings.webhook:

@@ -49,7 +49,7 @@ _INTERNAL_CODE = "INTERNAL_ERROR"
 
 
 class UnreadStreamError(DemurError):
-    """An unread stream was passed. Reading it would take its events from the caller."""
+    """The stream is unread. Reading it would take its events from the caller."""
 
 
 def normalize(obj: Any, *, registry: Registry | None = None) -> Refusal | None:
@@ -260,8 +260,8 @@ class StreamReader:
     """Finds a refusal in a live stream. Feed it each event and read `refusal` at any time.
 
     Accepts the events of OpenAI (chat and Responses), Anthropic, Gemini and Bedrock, and of
-    servers with the same formats. If the stream breaks off, the events so far count. The
-    text of the answer is not kept.
+    servers with the same formats. If the stream breaks off, the events so far count.
+    demur does not keep the text of the answer.
     """
 
     def __init__(self, *, registry: Registry | None = None) -> None:

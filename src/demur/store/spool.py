@@ -69,7 +69,7 @@ class Spool:
         """Return the records in the spool, oldest first; none if there is no file.
 
         Raises:
-            StorageError: The file cannot be read.
+            StorageError: demur cannot read the file.
         """
         try:
             lines = self.path.read_bytes().splitlines()

@@ -77,7 +77,7 @@ class PromptGuardMiddleware:
 
     `paths` are patterns such as `/chat`, `/chats/{id}` or `/v1/*`. Requests without a body
     pass. The app can still read the body; the check result is `request.state.check_result`.
-    Without a guard, the middleware only answers refusals of the app. Responses are not checked.
+    Without a guard, the middleware only answers refusals of the app. demur checks no responses.
 
     Raises:
         InputError: A pattern is invalid, or there is none.

@@ -323,4 +323,4 @@ def test_an_erased_request_shows_what_was_decided(desk: Desk) -> None:
     desk.site.call.store.erase_subject("acme", "agent:billing", by="tests", reason="a test")
     page = desk.open(f"/approvals/{decision_id}", mary)
 
-    assert "has been erased" in page.text
+    assert "Somebody erased the personal part" in page.text
