@@ -86,7 +86,7 @@ def safe_generate(prompt: str, model: Model, **options: Unpack[GenerateOptions])
 
     Raises:
         InputError: The request is invalid.
-        InputTypeError: The prompt is no text, or the model cannot be called or is async.
+        InputTypeError: The prompt is no text, or the model is not callable or is async.
     """
     stream = safe_stream(prompt, model, **options)
     for _ in stream:
@@ -103,7 +103,7 @@ def asafe_generate(
 
     Raises:
         InputError: The request is invalid.
-        InputTypeError: The prompt is no text, or the model cannot be called.
+        InputTypeError: The prompt is no text, or the model is not callable.
     """
     stream = asafe_stream(prompt, model, **options)
 
@@ -120,7 +120,7 @@ def safe_stream(prompt: str, model: Model, **options: Unpack[GenerateOptions]) -
 
     Raises:
         InputError: The request is invalid.
-        InputTypeError: The prompt is no text, or the model cannot be called.
+        InputTypeError: The prompt is no text, or the model is not callable.
     """
     return SafeStream(prompt, model, options)
 
@@ -132,7 +132,7 @@ def asafe_stream(
 
     Raises:
         InputError: The request is invalid.
-        InputTypeError: The prompt is no text, or the model cannot be called.
+        InputTypeError: The prompt is no text, or the model is not callable.
     """
     return AsyncSafeStream(prompt, model, options)
 

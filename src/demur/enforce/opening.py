@@ -132,7 +132,7 @@ def build_enforcer(
     Raises:
         InputError: A setting is invalid.
         TextRuleError: A file of rules is invalid.
-        GuardError: An installed guard cannot be used.
+        GuardError: An installed guard is unusable.
     """
     chosen = read_guard_settings({} if guards is None else guards, "guards")
     own = {"locale": chosen.locale, **settings}

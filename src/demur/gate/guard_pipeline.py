@@ -53,7 +53,7 @@ def build_pipeline(
     Raises:
         InputError: A setting is invalid.
         TextRuleError: A file of rules is invalid.
-        GuardError: An installed guard cannot be used.
+        GuardError: An installed guard is unusable.
     """
     rules = load_guard_rules(settings, registry)
     configs: dict[str, Any] = {}
