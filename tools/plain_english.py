@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from html.parser import HTMLParser
+from itertools import starmap
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -33,12 +34,11 @@ STOP_LIST = re.compile(
 _ADVERBS = r"(?:(?:not|never|also|then|only|always|still|first|thus|\w+ly) ){0,2}"
 _PASSIVE = re.compile(rf"\b(?i:is|are|was|were|be|been|being) {_ADVERBS}(\w+)")
 _PARTICIPLES = IRREGULAR | {"cut", "put", "read", "run", "set", "shut", "split", "thrown"}
-_ADJECTIVES = NO_PARTICIPLES | {"based", "indeed", "interested", "related", "supposed"}
+_ADJECTIVES = NO_PARTICIPLES | {"based", "indeed", "interested", "gone", "related", "supposed"}
 _SUBJECT = re.compile(r"\W*(?:What|Who|Whoever|Whatever)\b(?!.*\?\W*$)")
 _END = re.compile(r"(?<=[.!?])[\"')*_”]*\s+(?=[\"'(*_“]*(?:[A-Z0-9]|demur\b))")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|vs|cf)\.")
 _WORD = re.compile(r"[^\W_]+(?:['.,:/_-][^\W_]+)*")
-_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+")
 # A bold beginning that ends in a full stop or a colon is a heading.
 _LEAD = re.compile(r"\*\*[^*]+?(?:[.:]\*\*|\*\*:)\s*")
 
@@ -58,10 +58,10 @@ class Measure(NamedTuple):
     name: str
     sentences: int
     median: float
-    p95: float
+    p95: int
     passive: float
     subjects: float
-    bullets: float
+    bullets: int
     stop_words: int
 
 
@@ -92,13 +92,12 @@ def has_question_subject(sentence: str) -> bool:
 
 def read_markdown(name: str, text: str) -> Prose:
     """Return the prose of a page: no code blocks and comments; a span of code is one word."""
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(r"^( *)(```+|~~~+)[^\n]*\n.*?^\1\2 *$", "", text, flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", "Code", text, flags=re.DOTALL)
+    text = re.sub(r"(?ms)<!--.*?-->|^( *)(```+|~~~+)[^\n]*\n.*?^\1\2 *$", "", text)
+    text = re.sub(r"(?s)(`+)(?!`)(.+?)(?<!`)\1(?!`)", "Code", text)
     text = re.sub(r"!?\[((?:[^][]|\[[^]]*\])*)\](?:\([^)]*\)|\[[^]]*\])", r"\1", text)
     paragraphs, bullets, labels = list[str](), list[str](), list[str]()
     for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.) )|(?<=\n)(?=#)", text):
-        item = _ITEM.match(block)
+        item = re.match(r"\s*(?:[-*+]|\d+\.)\s+", block)
         body = block[item.end() :] if item else block.strip()
         if body.startswith("|"):
             cells = read_texts(name, re.split(r"[|\n]", body))
@@ -149,9 +148,8 @@ def read_html(name: str, texts: Iterable[str]) -> Prose:
     """Return what templates show; a value is one word, and a statement ends a text."""
     visible = _VisibleText()
     for text in texts:
-        plain = re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)
-        plain = re.sub(r"\{%.*?%\}", "<br>", plain, flags=re.DOTALL)
-        visible.feed(re.sub(r"\{\{.*?\}\}|\$\w+", "X", plain, flags=re.DOTALL) + "<br>")
+        plain = re.sub(r"(?s)\{%.*?%\}", "<br>", re.sub(r"(?s)\{#.*?#\}", "", text))
+        visible.feed(re.sub(r"(?s)\{\{.*?\}\}|\$\w+", "X", plain) + "<br>")
     return read_texts(name, visible.texts)
 
 
@@ -181,7 +179,8 @@ def collect_prose(root: Path = ROOT) -> Iterator[Prose]:
     for path in (path for pattern in PAGES for path in sorted(root.glob(pattern))):
         yield read_markdown(str(path.relative_to(root)), path.read_text())
     commands = json.loads((package / "cli" / "commands.json").read_text())
-    texts = [*commands["groups"].values(), *(row["summary"] for row in commands["commands"])]
+    rows = [(row["summary"], *row.get("exit", {}).values()) for row in commands["commands"]]
+    texts = [*commands["groups"].values(), *(text for row in rows for text in row)]
     by_name: dict[str, list[str]] = {"help texts": texts, "messages": []}
     for path in sorted(package.rglob("*.py")):
         name = "help texts" if path.parent.name == "cli" else "messages"
@@ -197,14 +196,13 @@ def measure(name: str, pages: Sequence[Prose]) -> Measure:
     lengths = sorted(map(count_words, sentences)) or [0]
     bullets = sorted(count_words(text) for page in pages for text in page.bullets) or [0]
     shown = (text for page in pages for text in (*page.paragraphs, *page.labels))
-    share = 100 / (len(sentences) or 1)
-    passive, subjects = sum(map(is_passive, sentences)), sum(map(has_question_subject, sentences))
-    return Measure(
-        name,
-        *(len(sentences), median(lengths), lengths[len(lengths) * 95 // 100]),
-        *(share * passive, share * subjects, bullets[len(bullets) * 95 // 100]),
-        sum(len(STOP_LIST.findall(text)) for text in shown),
+    p95, items = (counts[len(counts) * 95 // 100] for counts in (lengths, bullets))
+    passive, subjects = (
+        100 * sum(map(test, sentences)) / (len(sentences) or 1)
+        for test in (is_passive, has_question_subject)
     )
+    stop_words = sum(len(STOP_LIST.findall(text)) for text in shown)
+    return Measure(name, len(sentences), median(lengths), p95, passive, subjects, items, stop_words)
 
 
 def name_group(name: str) -> str:
@@ -215,9 +213,10 @@ def name_group(name: str) -> str:
 
 def measure_groups(pages: Sequence[Prose]) -> list[Measure]:
     """Return one row a group, and the total."""
-    names = dict.fromkeys(name_group(page.name) for page in pages)
-    groups = {name: [page for page in pages if name_group(page.name) == name] for name in names}
-    return [*(measure(f"all {name}", groups[name]) for name in groups), measure("total", pages)]
+    groups: dict[str, list[Prose]] = {}
+    for page in pages:
+        groups.setdefault(f"all {name_group(page.name)}", []).append(page)
+    return [*starmap(measure, groups.items()), measure("total", pages)]
 
 
 def missed_aims(row: Measure) -> list[str]:
@@ -230,7 +229,7 @@ def list_faults(page: Prose) -> Iterator[str]:
     for text in (*page.paragraphs, *page.labels):
         yield from (f"stop list: {found[0]}" for found in STOP_LIST.finditer(text))
     for text in page.bullets:
-        yield from [f"bullets: {' '.join(text.split())}"] * (count_words(text) > AIMS.bullets)
+        yield from [f"bullets: {text}"] if count_words(text) > AIMS.bullets else []
     for sentence in (s for text in page.paragraphs for s in split_sentences(text)):
         names = set(missed_aims(measure("", [Prose("", [sentence])]))) - {"median", "stop_words"}
         yield from (f"{name}: {sentence}" for name in sorted(names))
@@ -239,8 +238,7 @@ def list_faults(page: Prose) -> Iterator[str]:
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     """Print the table, and return 1 if `--check` is given and a group misses an aim."""
     words = [argument for argument in arguments if argument != "--check"]
-    pages = list(collect_prose(root))
-    groups = measure_groups(pages)
+    groups = measure_groups(pages := list(collect_prose(root)))
     named = [page for page in pages if not words or any(word in page.name for word in words)]
     print(*(f"{name:>10}" for name in Measure._fields[1:]), " name", sep="")
     for row in (*(measure(page.name, [page]) for page in named), *groups, AIMS):
