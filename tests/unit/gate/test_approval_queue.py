@@ -598,7 +598,7 @@ def test_an_async_enforcer_learns_of_a_no(open_desk: OpenDesk) -> None:
 
     assert (answer.state, answer.grants) == (ApprovalState.DECLINED, ())
     assert answer.message == "A person declined it: not that folder"
-    with pytest.raises(InputError, match="nobody was asked"):
+    with pytest.raises(InputError, match="asked nobody for approval"):
         enforcer.wait_for(desk.ask(refund(20)).decision_id)
     with pytest.raises(InputError, match="over a store"):
         Enforcer().wait_for(refused)
