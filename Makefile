@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean
+.PHONY: help dev demo test test-slow test-adapters test-claude-code test-go test-typescript test-browser test-cluster test-train test-deploy release-check docs docs-serve screenshots fix bench-cluster generate bench bench-adapters bench-detect bench-guards bench-peers drift lock format lint types layers generated tests coverage clean bench-postgres
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -21,7 +21,7 @@ test-slow: $(READY) ## the long fault, fuzz and load runs, and property tests wi
 	@HYPOTHESIS_PROFILE=full $(PY) -m pytest -m slow -n 0
 	@HYPOTHESIS_PROFILE=full $(PY) -m pytest -m 'hypothesis and not (slow or browser or cluster or train or adapters or litellm or frameworks)'
 
-test-browser: .venv-browser/.ready ## the dashboard in a real Chromium (which has to be installed)
+test-browser: .venv-browser/.ready docs ## the dashboard and the site of the documentation in a real Chromium (which has to be installed)
 	@if command -v chromium > /dev/null || command -v google-chrome > /dev/null; then .venv-browser/bin/python -m pytest tests/e2e -m browser -n 0; else echo "skipped: test-browser needs \`chromium\` or \`google-chrome\` on PATH (\`apt install chromium\`)"; fi
 
 test-cluster: .venv-cluster/.ready ## triage on Spark and Ray in local mode (needs Java)
@@ -53,6 +53,25 @@ test-typescript: $(READY) .venv-adapters/.ready ## the TypeScript package agains
 
 test-train: .venv-train/.ready ## train a tiny model with preference pairs, and measure it
 	@.venv-train/bin/python -m pytest -m train -n 0 --confcutdir=tests/train tests/train
+
+test-deploy: .venv-deploy/.ready ## lint the Containerfile, and check the Kubernetes manifests and the systemd unit
+	@.venv-deploy/bin/hadolint deploy/Containerfile
+	@.venv-deploy/bin/kubernetes-validate --strict --quiet deploy/kubernetes/*.yaml
+	@if command -v systemd-analyze > /dev/null; then mkdir -p build && sed "s#/opt/demur/bin/demur#/bin/true#" deploy/demur.service > build/demur.service && systemd-analyze verify build/demur.service; else echo "skipped: the unit needs \`systemd-analyze\` on PATH"; fi
+
+# `-n` also reports references to names that exist nowhere, `-W` makes a failure of each warning, and
+# `-a` writes the menu of each page anew.
+docs: .venv-docs/.ready ## build the site of the documentation; a broken link or anchor fails
+	@.venv-docs/bin/python -m sphinx -a -b html -W --keep-going -n -q -j auto -c docs/site -d build/doctrees . build/site && echo "== the site is in build/site"
+
+docs-serve: docs ## serve the site on this machine, until Ctrl-C
+	@.venv-docs/bin/python -m http.server --bind 127.0.0.1 --directory build/site 8010
+
+screenshots: .venv-browser/.ready ## take the pictures of the dashboard anew (needs Chromium)
+	@.venv-browser/bin/python tools/screenshots.py
+
+release-check: .venv-release/.ready ## build what a release would publish, and check it as a stranger would (needs a package index)
+	@.venv-release/bin/python tools/release_check.py
 
 fix: $(READY) ## format and repair what can be repaired
 	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet .
@@ -87,6 +106,9 @@ bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate
 	@.venv-bench/bin/python bench/decide.py
 	@$(PY) bench/service.py
 
+bench-postgres: $(READY) ## measure durable decisions on PostgreSQL beside plain rows
+	@$(PY) bench/postgres.py
+
 # pip before 23.3 ignores the pin of a package that another one asks for with an extra, unless the
 # lock names the extra too.
 lock: $(READY) ## pin the newest versions with hashes (needs uv)
@@ -97,7 +119,7 @@ lock: $(READY) ## pin the newest versions with hashes (needs uv)
 	@uv pip compile pyproject.toml requirements/bench.in --extra memory --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate --no-strip-extras \
 	  --quiet --output-file requirements/bench.txt
-	@for one in adapters browser litellm; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
+	@for one in adapters browser deploy docs litellm release; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate --no-strip-extras \
 	  --quiet --output-file requirements/$$one.txt; done
 	@uv pip compile pyproject.toml requirements/dev.in requirements/frameworks.in --extra guards --extra postgres --extra redis --universal \
@@ -128,7 +150,7 @@ coverage: ## the tests with the share of branches they take (slower)
 	@$(MAKE) --no-print-directory tests COVERAGE=1
 
 clean: ## remove the environment and caches
-	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-drift .venv-frameworks .venv-litellm .venv-train .node clients/typescript/node_modules clients/typescript/dist tests/node/mcp/node_modules .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
+	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-deploy .venv-docs .venv-drift .venv-frameworks .venv-litellm .venv-release .venv-train .node clients/typescript/node_modules clients/typescript/dist tests/node/mcp/node_modules .demur_dev build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
 # An environment is `.venv` or `.venv-NAME`, and `files-NAME` lists its requirements: a .txt is
 # locked with hashes, a .in is not.
@@ -138,8 +160,11 @@ files-adapters := dev.txt adapters.txt
 files-bench := bench.txt
 files-browser := dev.txt browser.txt
 files-cluster := dev.txt cluster.in
+files-deploy := deploy.txt
+files-docs := docs.txt
 files-frameworks := frameworks.txt
 files-litellm := dev.txt litellm.txt
+files-release := release.txt
 files-train := train.in
 
 define set-up

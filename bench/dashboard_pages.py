@@ -2,7 +2,7 @@
 
 Every page is opened in a process of its own, so nothing is cached but the file in the system. The
 records are those of the sample day, made once and then repeated over thirty days with ids, times,
-requests and people of their own.
+requests and people of their own. Those that people can lift wait for a person, for a day.
 """
 
 import argparse
@@ -25,9 +25,10 @@ from demur.service.app import build_app
 from demur.service.dashboard import page_routes
 from demur.service.sample import make_sample
 from demur.service.service import Service
+from demur.store.grant_tables import RecordGrants
 from demur.store.linking import record_to_row, store_batch
 from demur.store.opening import open_store
-from demur.store.rows import UnlinkedRow
+from demur.store.rows import ApprovalRow, ApprovalState, UnlinkedRow
 
 AIM_MS = 200
 DAYS = 30
@@ -44,7 +45,8 @@ PAGES = (
     *("/decisions?since=2026-11-01&until=2026-11-02T03:20:00", "/decisions?unreviewed=1"),
     *("/decisions/{id}", "/decisions/{id}?q=refund&last=7d"),
     *("/reasons", "/reasons?last=30d", "/reasons/{code}", "/review", "/review?queue=false_refusal"),
-    *("/approvals", "/guards", "/evals", "/codes", "/triage", "/docs"),
+    *("/approvals", "/approvals?tab=decided", "/approvals/{waiting}"),
+    *("/guards", "/evals", "/codes", "/triage", "/docs"),
     *("/v1/decisions", "/v1/decisions?q=refund", "/v1/stats"),
 )
 HTML = "text/html"
@@ -74,14 +76,18 @@ def fill(path: str, count: int) -> None:
     with open_store(":memory:") as sample:
         make_sample(sample, NOW)
         rows = [record_to_row(record) for record in sample.find_records()]
+        approvals = {one.decision_id: one for one in sample.list_approvals()}
     with open_store(path, durability="normal", deadline_s=None) as store:
         batch: list[UnlinkedRow] = []
-        for row in repeat_rows(rows, count):
+        opened: dict[str, RecordGrants] = {}
+        for asked, row in repeat_rows(rows, count):
             batch.append(row)
+            if asked in approvals:
+                opened[row.decision_id] = RecordGrants(opens=repeat_approval(approvals[asked], row))
             if len(batch) == BATCH:
-                store_batch(store.backend, batch)
-                batch = []
-        store_batch(store.backend, batch)
+                store_batch(store.backend, batch, grants=opened)
+                batch, opened = [], {}
+        store_batch(store.backend, batch, grants=opened)
         stored = time.perf_counter()
         store.read_tallies(None, NOW, NOW)
         counted = time.perf_counter()
@@ -94,8 +100,22 @@ def fill(path: str, count: int) -> None:
     )
 
 
-def repeat_rows(rows: list[UnlinkedRow], count: int) -> Iterator[UnlinkedRow]:
-    """Yield rows over thirty days, each with a name of its own."""
+def repeat_approval(approval: ApprovalRow, row: UnlinkedRow) -> ApprovalRow:
+    """Return the request for approval of a repeated row: it waits for a day, and then expires."""
+    expires_at = format_timestamp(datetime.fromisoformat(row.created_at) + timedelta(days=1))
+    repeated = approval._replace(
+        decision_id=row.decision_id,
+        tenant=TENANT,
+        requested_at=row.created_at,
+        expires_at=expires_at,
+    )
+    if expires_at > format_timestamp(NOW):
+        return repeated
+    return repeated._replace(state=ApprovalState.EXPIRED, closed_at=expires_at)
+
+
+def repeat_rows(rows: list[UnlinkedRow], count: int) -> Iterator[tuple[str, UnlinkedRow]]:
+    """Yield the id of a sample decision, and its row over thirty days with a name of its own."""
     begins, step = NOW - timedelta(days=DAYS), timedelta(days=DAYS) / count
     for number in range(count):
         row = rows[number * 7919 % len(rows)]
@@ -108,7 +128,7 @@ def repeat_rows(rows: list[UnlinkedRow], count: int) -> Iterator[UnlinkedRow]:
         sealed = row.sealed
         if sealed is not None and row.subject is not None:
             sealed = sealed.replace(row.subject.encode(), person.encode())
-        yield row._replace(
+        repeated = row._replace(
             decision_id=decision_id,
             created_at=created_at,
             tenant=TENANT,
@@ -118,6 +138,7 @@ def repeat_rows(rows: list[UnlinkedRow], count: int) -> Iterator[UnlinkedRow]:
             record=record.replace(b'"tenant":"sample"', b'"tenant":"shop"'),
             sealed=sealed,
         )
+        yield row.decision_id, repeated
 
 
 def measure(path: str, only: str) -> int:
@@ -132,10 +153,14 @@ def measure(path: str, only: str) -> int:
             for one in store.find_records(newest_first=True)
             if one.personal is not None and one.personal.requester
         )
+        waiting = store.list_approvals(state=ApprovalState.WAITING, oldest_first=True, limit=1)
+        decision_id = waiting[0].decision_id if waiting else record.decision_id
+        print(f"{store.count_waiting(now=format_timestamp(NOW)):,} requests wait for a person")
     missed = 0
     print(f"{'page, cold':64} {'CPU ms':>7} {'bytes':>9}")
     for page in PAGES:
-        target = page.format(id=record.decision_id, code=code, subject=named)
+        values = {"id": record.decision_id, "code": code, "subject": named}
+        target = page.format(**values, waiting=decision_id)
         if only not in target:
             continue
         command = [sys.executable, __file__, "--store", path, "--page", target]

@@ -6,7 +6,9 @@ FOLDER holds `train/requests.jsonl.xz`; of it, only the sources kept apart are r
 without it, our own suites are measured: `builtin` and `multilingual`, which nothing is trained
 on, and `contrast_check`. Each row says how many requests are held (blocked or escalated) by rules,
 how many with the learned models, and how many are held or warned of, with Wilson's 95 % interval
-of the last. Nothing is pooled. It ends with the time for a prompt of 1 KB.
+of the last. Nothing is pooled. Then it counts the crisis sentences that are found, and the harmless
+twins that are taken for one; those `apart` were written when the rules were done. It ends with the
+time for a prompt of 1 KB.
 """
 
 import json
@@ -18,8 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
 from guards import wilson
 
+from demur.codes.reason_code import ReasonCode
 from demur.evals import load_suite
 from demur.gate import GuardPipeline, standard_pipeline
 from demur.model.finding import Action
@@ -28,6 +32,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 from train_rows import CHOOSING, MEASURING
 
+CRISIS = Path(__file__).parent.parent / "tests/unit/guards/crisis"
+OF_CRISIS = {ReasonCode.CRISIS_ESCALATION, ReasonCode.CONTENT_SELF_HARM}
 HELD = {Action.BLOCK, Action.ESCALATE}
 SUITES = ("builtin", "contrast_check", "multilingual")
 # Swearing is no attack.
@@ -68,6 +74,20 @@ def judge(pipeline: GuardPipeline, request: Request) -> int:
     return 2 if any(one.action in HELD for one in findings) else int(bool(findings))
 
 
+def count_crisis(pipeline: GuardPipeline, part: str) -> None:
+    """Print how many crisis sentences are found, and how many twins are taken for one."""
+    files = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(CRISIS.glob("*.yaml"))]
+    for kind in ("crisis", "twins"):
+        rows = [row for file in files for row in file[part][kind]]
+        found = 0
+        for row in rows:
+            findings = pipeline.run("input", row)
+            found += any(one.code in OF_CRISIS and one.action in HELD for one in findings)
+        low, high = wilson(found, len(rows))
+        share = f"{found} of {len(rows)}: {found / len(rows):.1%}"
+        print(f"crisis rows, {part}, {kind}: {share}, {low:.1%} to {high:.1%}")
+
+
 def main(folder: Path | None) -> None:
     """Print one line for each set, and the time of both pipelines."""
     rules, learned = (standard_pipeline("input", "tool_result", learned=on) for on in (False, True))
@@ -77,12 +97,14 @@ def main(folder: Path | None) -> None:
     print(f"{'set':38} {'rows':>5} {'held':>6} {'+ models':>8} {'+ warned':>8}  95 %")
     for source in dict.fromkeys(request.source for request in requests):
         chosen = [request for request in requests if request.source == source]
-        alone, both = ([judge(line, one) for one in chosen] for line in (rules, learned))
-        count, warned = len(chosen), sum(found > 0 for found in both)
+        alone, joined = ([judge(line, one) for one in chosen] for line in (rules, learned))
+        count, warned = len(chosen), sum(found > 0 for found in joined)
         low, high = wilson(warned, count)
-        shares = (alone.count(2) / count, both.count(2) / count, warned / count)
+        shares = (alone.count(2) / count, joined.count(2) / count, warned / count)
         figures = "{:6.1%} {:8.1%} {:8.1%}".format(*shares)
         print(f"{source:38} {count:5} {figures}  {low:.1%} to {high:.1%}", flush=True)
+    for part in ("check", "apart"):
+        count_crisis(learned, part)
     text = (PROMPT * 14)[:1024]
     for name, line in (("rules", rules), ("rules and models", learned)):
         times = timeit.repeat(partial(line.run, "input", text), number=20, repeat=15)

@@ -1,15 +1,18 @@
-"""The reference page of the command line, from the parser itself.
+"""The reference pages of the command line, from the parser itself: a list, and a page a group.
 
-It is built from the parser's arguments, because argparse's help text differs with the terminal and
-with the version of Python.
+They are built from the parser's arguments, because argparse's help text differs with the terminal
+and with the version of Python. `cli_examples.md` holds the examples that each page begins with; the
+tests of the documentation run them.
 """
 
 import argparse
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
-from demur.cli.main import COMMANDS, SECTIONS, CliCommand, build_parser
+from demur.cli.main import COMMANDS, GROUPS, SECTIONS, CliCommand, build_parser
 from demur.codes.markup import (
     heading_slug,
     markdown_code,
@@ -34,14 +37,16 @@ _NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 _WIDTH = 88
 _OPTIONAL_NARGS = ("?", "*")
 
-_INTRO = """\
-<!-- Generated from the command line's parser; do not edit. -->
+_NOTICE = "<!-- Generated from the command line's parser; do not edit. -->"
+_EXAMPLES = Path(__file__).with_name("cli_examples.md")
+_INTRO = f"""\
+{_NOTICE}
 
 # Command line
 
 Every command takes `-h` and then shows its arguments, its exit statuses and an example. A mistyped
 command, option or value is answered with the likely one; upper and lower case of values do not
-matter. [`demur completion`](#demur-completion) completes them in bash, zsh and fish.
+matter. [`demur completion`](cli/start.md#demur-completion) completes them in bash, zsh and fish.
 
 Settings come from `--config FILE`, from `DEMUR_CONFIG`, or from the nearest `demur.toml` in this
 folder or above it, up to your home folder or the root of the file system. Times like `--since` are
@@ -59,16 +64,24 @@ class _LeafCommand(NamedTuple):
     parser: argparse.ArgumentParser
 
 
+class _Page(NamedTuple):
+    """A page of commands: its file without the ending, its title, and its commands."""
+
+    name: str
+    title: str
+    commands: tuple[CliCommand, ...]
+
+
 def generated_files() -> Iterator[tuple[str, str]]:
-    """Yield path and content of the page."""
-    yield "docs/reference/cli.md", render_reference()
+    """Yield path and content of the list, and of the page of each group."""
+    yield "docs/reference/cli.md", render_list()
+    for name, content in render_pages().items():
+        yield f"docs/reference/cli/{name}.md", content
 
 
-def render_reference() -> str:
-    """Return the page: every command with its arguments, and what the exit statuses mean."""
+def render_list() -> str:
+    """Return the page that lists all commands and what the exit statuses mean."""
     statuses = ((str(status), meaning) for status, meaning in STATUS_MEANING.items())
-    names = [f"demur {command.name}" for command in COMMANDS]
-    leaves = sorted(_list_leaves("demur", build_parser()), key=lambda leaf: names.index(leaf.words))
     parts = (
         _INTRO,
         "## Commands",
@@ -77,9 +90,48 @@ def render_reference() -> str:
         markdown_table(("Status", "Meaning"), statuses),
         "These commands have other or narrower statuses.",
         markdown_table(("Command", "Statuses"), _list_statuses()),
-        *map(_render_command, leaves),
     )
     return "\n\n".join(parts) + "\n"
+
+
+def render_pages() -> dict[str, str]:
+    """Return the page of each group by name: its examples, and each command with its arguments."""
+    leaves = {leaf.words: leaf for leaf in _list_leaves("demur", build_parser())}
+    examples = _read_examples()
+    pages = {
+        page.name: "\n\n".join(
+            (
+                f"{_NOTICE}\n\n# {page.title}",
+                examples.pop(page.name),
+                *(_render_command(leaves[f"demur {command.name}"]) for command in page.commands),
+            )
+        )
+        + "\n"
+        for page in _list_pages()
+    }
+    if examples:
+        message = f"{_EXAMPLES.name} has examples for no page: {', '.join(examples)}"
+        raise ValueError(message)
+    return pages
+
+
+def _list_pages() -> Iterator[_Page]:
+    """Yield a page for each group of commands, and one for the other commands of each section."""
+    for title, words in SECTIONS.items():
+        single = tuple(command for command in COMMANDS if command.name in words)
+        if len(single) > 1:
+            yield _Page(heading_slug(title), title, single)
+        elif single:
+            yield _Page(single[0].name, single[0].name.title(), single)
+        for group in (word for word in words if word in GROUPS):
+            chosen = tuple(c for c in COMMANDS if c.name.split()[0] == group)
+            yield _Page(group, f"demur {group}", chosen)
+
+
+def _read_examples() -> dict[str, str]:
+    """Return the examples of each page; a page without any is an error when it is rendered."""
+    parts = re.split(r"^# ([a-z-]+)\n", _EXAMPLES.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def _list_commands() -> Iterator[str]:
@@ -93,7 +145,8 @@ def _list_commands() -> Iterator[str]:
 
 def _link_command(command: CliCommand) -> str:
     name = f"demur {command.name}"
-    return markdown_link(name, f"#{heading_slug(name)}")
+    page = next(page.name for page in _list_pages() if command in page.commands)
+    return markdown_link(name, f"cli/{page}.md#{heading_slug(name)}")
 
 
 def _list_statuses() -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from demur.errors import DemurError
 
 # `demur doctor` and the docs say how to get the models.
 INSTALL_HELP = "pip install 'demur[learned]' demur-models, or `make dev` in a checkout"
+_PACKAGE = "demur_models"
 
 
 class LearnedModelError(DemurError):
@@ -83,11 +84,16 @@ def load_answer_model() -> ScoresAnswer | None:
     return model
 
 
+def models_package() -> str | None:
+    """Return the name of the package of learned models, or None if it is not installed."""
+    return None if find_spec(_PACKAGE) is None else _PACKAGE
+
+
 def _import_models() -> ModuleType | None:
-    if find_spec("demur_models") is None or find_spec("numpy") is None:
+    if models_package() is None or find_spec("numpy") is None:
         return None
     try:
-        return import_module("demur_models")
+        return import_module(_PACKAGE)
     except ImportError as error:
         problem = f"cannot import the learned models: {error}"
         raise LearnedModelError(problem, help=INSTALL_HELP) from error

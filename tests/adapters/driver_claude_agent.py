@@ -55,6 +55,8 @@ class ClaudeAgentDriver:
 
     name = "claude-agent-sdk"
     points = frozenset({CheckPoint.PROMPT, CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
+    # The CLI takes no changed prompt.
+    skipped = frozenset({"secret in a prompt"})
     ends_runs = True
 
     def run_scenario(

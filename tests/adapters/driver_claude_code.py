@@ -22,7 +22,7 @@ from demur.enforce.context import drive
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.claude_code.daemon import serve_daemon
 from demur.integrations.claude_code.daemon_client import socket_path
-from demur.integrations.claude_code.hook import Hook, judge_steps
+from demur.integrations.claude_code.hook import CARRIED, Hook, judge_steps
 from demur.integrations.claude_code.settings import add_hooks
 from demur.testing.scenarios import (
     CheckPoint,
@@ -44,7 +44,8 @@ class _SceneJudge(NamedTuple):
     is_fresh: bool = True
 
     def judge(self, hook: Hook, _project: str) -> dict[str, Any]:
-        return drive(judge_steps(hook, self.enforcer, own_servers={SERVER}))
+        enforcer = Enforcer.coerce(self.enforcer, carried=CARRIED)
+        return drive(judge_steps(hook, enforcer, own_servers={SERVER}))
 
 
 class ClaudeCodeDriver:
@@ -52,6 +53,8 @@ class ClaudeCodeDriver:
 
     name = "claude-code"
     points = frozenset({CheckPoint.PROMPT, CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
+    # The CLI takes no changed prompt.
+    skipped = frozenset({"secret in a prompt"})
     ends_runs = True
 
     def run_scenario(

@@ -476,6 +476,14 @@ def test_what_a_hook_cannot_change_is_refused(enforcer: Enforcer) -> None:
             claude_hooks(enforcer, on_finding={surface: "redact"})
 
 
+def test_a_prompt_that_the_enforcer_would_change_is_refused(enforcer: Enforcer) -> None:
+    changing = Enforcer(enforcer.gate, on_finding={"input": "redact"})
+    output = hooked(changing, "UserPromptSubmit", prompt=NOTE["note"])
+
+    assert output["decision"] == "block"
+    assert "SECRET_LEAK" in str(output)
+
+
 def test_a_call_that_a_person_lets_run_is_changed_too(enforcer: Enforcer) -> None:
     given = {"command": "rm -rf /srv/data", **NOTE}
     asking: dict[str, Any] = {"on_finding": "redact", "approval": "interrupt"}

@@ -1,12 +1,16 @@
 """Every example runs as it stands, and prints what it is there to show."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.example_programs import EXAMPLES, copy_program
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from demur.codes import default_registry
+from demur.policy import lint_policy, load_policy
+
 SHOWS = {
     "approval.py": "900 USD, risk 0.1: NEED_CONTEXT -> ALLOW_EXECUTE",
     "decide.py": "DENY     FAILURE_MEMORY_SIMILAR_BLOCK",
@@ -39,11 +43,33 @@ WITH_LITELLM = {
     "litellm_client.py": "cut off: OUTPUT_FORBIDDEN",
     "litellm_guardrail.py": "cut off: OUTPUT_FORBIDDEN",
 }
+# Whole programs, each in a folder with its policy and its tests.
+PROGRAMS = ("coding_agent", "rag_assistant", "support_agent")
 
 
 def test_no_example_is_left_out() -> None:
     known = {**SHOWS, **WITH_FRAMEWORKS, **IN_FRAMEWORKS, **WITH_LITELLM}
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(known)
+    assert sorted(path.parent.name for path in EXAMPLES.glob("*/test_*.py")) == list(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_passes_its_own_tests(name: str, tmp_path: Path) -> None:
+    copy_program(name, tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    options = {**os.environ, "PYTEST_ADDOPTS": "", "COVERAGE_PROCESS_START": ""}
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=options, capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 0, ran.stdout
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_policy_of_a_program_has_no_diagnostics(name: str) -> None:
+    policy = load_policy(EXAMPLES / name / "policy.yaml")
+
+    assert list(lint_policy(policy, default_registry())) == []
 
 
 @pytest.mark.parametrize("name", SHOWS)

@@ -3,15 +3,19 @@
 import shutil
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import uvicorn
+from support.eval_runs import NO, PART, YES, a_run, pairs
 from support.service_app import add_key
 
+from demur.evals.run_files import write_manifest
 from demur.gate.clock import system_clock
 from demur.gate.gate import Gate
 from demur.policy.loader import parse_policy
@@ -19,6 +23,7 @@ from demur.service.app import build_app
 from demur.service.dashboard import page_routes
 from demur.service.sample import make_sample
 from demur.service.service import Service
+from demur.service.settings import ServiceSettings
 from demur.store.opening import open_store
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -47,15 +52,35 @@ def running(folder: Path, *, sample: int = 0, locked: bool = False) -> Iterator[
     if sample:
         make_sample(store, system_clock(), count=sample)
     key = add_key(store, "sample", "read", "label", clock=system_clock) if locked else ""
-    with Gate(parse_policy(text, "sample policy"), store) as gate, serving(gate) as opened:
+    if sample:
+        # The browser keeps the event loop of this thread.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(measure_models, folder / "runs").result()
+    settings = ServiceSettings(runs=str(folder / "runs"))
+    with (
+        Gate(parse_policy(text, "sample policy"), store) as gate,
+        serving(gate, settings) as opened,
+    ):
         opened.key = key
         yield opened
 
 
+def measure_models(runs: Path) -> None:
+    """Make three runs of evals of two models, and what is left of a fourth."""
+    rows = pairs(12)
+    a_run(runs / "first", {"good-1": NO, "good-2": NO, "bad-3": YES}, rows)
+    a_run(runs / "second", {"good-1": NO, "bad-1": PART}, rows, hours=5)
+    other = a_run(runs / "another-model", {"bad-1": YES, "bad-5": YES}, rows, hours=9)
+    target = msgspec.structs.replace(other.manifest.target, name="another")
+    write_manifest(other.folder, msgspec.structs.replace(other.manifest, target=target))
+    (runs / "torn").mkdir()
+    (runs / "torn" / "run.json").write_text("{", encoding="utf-8")
+
+
 @contextmanager
-def serving(gate: Gate) -> Iterator[Running]:
+def serving(gate: Gate, settings: ServiceSettings | None = None) -> Iterator[Running]:
     """Yield a service over a gate on a free port, in a thread of its own."""
-    service = Service(gate)
+    service = Service(gate, settings)
     config = uvicorn.Config(build_app(service, page_routes(service)), port=0, log_level="warning")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -1,8 +1,10 @@
 """From a refusal to a proof: an agent waits, a person decides in a browser, an auditor verifies.
 
-The service, the agent and every command are processes of their own.
+The service, the agent and every command are processes of their own. With `DEMUR_PICTURES=FOLDER`,
+the first test writes the pictures of the tutorial there.
 """
 
+import base64
 import json
 import os
 import subprocess
@@ -173,6 +175,21 @@ def log_in(page: Any) -> None:
     page.get_by_role("button", name="Log in").first.click()
 
 
+def take_picture(page: Any, name: str) -> None:
+    """Write a picture of the whole page, where somebody asked for pictures."""
+    folder = os.environ.get("DEMUR_PICTURES")
+    if folder is None:
+        return
+    before = page.viewport_size
+    for height in (500, "document.documentElement.scrollHeight"):
+        tall = height if isinstance(height, int) else page.evaluate(height)
+        page.set_viewport_size({"width": 1160, "height": tall})
+    session = page.context.new_cdp_session(page)
+    shot = session.send("Page.captureScreenshot", {"format": "webp", "quality": 82})
+    Path(folder, f"{name}.webp").write_bytes(base64.b64decode(shot["data"]))
+    page.set_viewport_size(before)
+
+
 def test_an_agent_waits_a_person_approves_and_an_auditor_verifies(
     shop: Shop, tabs: Any, tmp_path: Path
 ) -> None:
@@ -193,12 +210,14 @@ def test_an_agent_waits_a_person_approves_and_an_auditor_verifies(
     assert page.locator("[data-badge=approvals]").inner_text() == "1"
     card = page.locator(".item", has_text="agent:billing")
     assert "900 USD" in card.inner_text()
+    take_picture(page, "approvals")
     card.get_by_role("link", name="Decide").click()
 
     why = page.locator("main").inner_text()
     assert "Ada's parcel never came" in why
     assert "REFUND_OVER_ESCALATION_LIMIT" in why
     assert agent.poll() is None
+    take_picture(page, "approval")
     page.get_by_label("For how long").select_option(label="15 minutes")
     page.get_by_label("Note").fill("the parcel is lost: ticket 7")
     page.get_by_role("button", name="Approve").click()
@@ -214,6 +233,7 @@ def test_an_agent_waits_a_person_approves_and_an_auditor_verifies(
     assert course.index("put before people") < course.index("mary approved")
     assert course.index("mary approved") < course.index("The requester went on")
     assert page.locator("[data-badge=approvals]").is_hidden()
+    take_picture(page, "course")
 
     pack = tmp_path / "course.zip"
     run_demur(shop.folder, "export", went_on, "--pack", "--out", str(pack))
@@ -329,7 +349,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
             for number in range(4)
         ]
         for login in ("mary", "lee"):
-            add_person(store, login, role="admin", tenant="")
+            add_person(store, login, role="admin", tenant="", password_hash="unused")
         queue = ApprovalQueue(gate, lambda: SERVICE_KEY)
         waits, approved, declined, _ = asked
         queue.approve(approved, "mary", note="the parcel is lost: ticket 7")

@@ -24,6 +24,11 @@ PAGES = {
     "reason": "/reasons/CHARGEBACK_RISK_BLOCK",
     "review": "/review",
     "labelled": "/review?queue=false_refusal",
+    "evals": "/evals",
+    "run": "/evals/first",
+    "rows": "/evals/first?view=rows&show=wrong",
+    "broken": "/evals/torn",
+    "compare": "/compare-evals?before=first&after=second",
     "codes": "/codes",
     "triage": "/triage",
     "report": "/report?since=2000-01-01&until=2100-01-01&tenant=sample",
@@ -33,11 +38,13 @@ PAGES = {
     "login": "/login",
     "lost": "/nowhere",
 }
+STATUSES = {"lost": 404}
 LOOKS = {
-    "light": (1360, "light"),
-    "dark": (1360, "dark"),
+    "light": (1400, "light"),
+    "dark": (1400, "dark"),
     "phone": (390, "light"),
-    "phone-dark": (360, "dark"),
+    "phone-dark": (390, "dark"),
+    "narrow": (360, "light"),
 }
 BAD = (
     "<script>window.ran = 1; alert(1)</script>",
@@ -72,7 +79,9 @@ def test_every_page_opens_and_fits(service: Any, tabs: Any, tmp_path: Path, look
     tab = tabs(width=width, scheme=scheme)
     folder = Path(os.environ.get("DEMUR_SHOTS", str(tmp_path)))
     for name in PAGES:
-        tab.page.goto(path_of(service, name))
+        answer = tab.page.goto(path_of(service, name))
+        # An address with a fragment may be the page that is open already.
+        assert answer is None or answer.status == STATUSES.get(name, 200), name
         tab.page.wait_for_load_state("networkidle")
         tab.page.screenshot(path=str(folder / f"{look}-{name}.png"), full_page=True)
         assert tab.page.locator("h1").count() == 1
@@ -356,6 +365,19 @@ def test_filters_are_folded_on_a_phone_and_a_list_is_downloaded(service: Any, ta
     with page.expect_download() as started:
         page.get_by_role("link", name="CSV").click()
     assert started.value.suggested_filename == "demur-decisions.csv"
+
+
+def test_the_report_is_printed_as_tables(service: Any, tabs: Any) -> None:
+    # So wide is what A4 leaves between the margins.
+    page = tabs(width=680).page
+    page.goto(path_of(service, "report"))
+    heads = page.locator(".report table.list thead")
+    assert not heads.first.is_visible()
+    page.emulate_media(media="print")
+
+    assert heads.first.is_visible()
+    row = page.locator(".report table.list tbody tr").first
+    assert row.evaluate("one => getComputedStyle(one).display") == "table-row"
 
 
 def test_times_are_those_of_the_reader(service: Any, tabs: Any) -> None:

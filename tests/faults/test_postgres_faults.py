@@ -13,6 +13,7 @@ from demur.codes.vocabulary import Verdict
 from demur.gate.gate import Gate
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
+from demur.store import postgres
 from demur.store.opening import open_store
 from demur.store.verify import verify_chain
 
@@ -59,6 +60,50 @@ def test_a_restart_under_load_loses_nothing(own_server: Server, restarts: int) -
     assert {record.reason_codes for record in refused} <= {("STORAGE_UNAVAILABLE",)}
     assert allowed <= stored
     assert verification.holds, verification.breaks
+
+
+@pytest.fixture
+def slow_server() -> Iterator[Server]:
+    """Lend a server that brings its log to disk only where a commit waits for it."""
+    lazy = ("-c", "wal_writer_delay=10s", "-c", "wal_writer_flush_after=1GB")
+    with running_server("-c", "fsync=off", *lazy) as server:
+        yield server
+
+
+def test_a_crash_loses_nothing_that_was_acknowledged(slow_server: Server) -> None:
+    url = slow_server.new_database()
+    with Gate(parse_policy(POLICY), open_store(url)) as gate:
+        assert gate.store is not None
+        first = gate.decide(REQUEST)
+        heads = gate.store.list_heads()
+        last = gate.decide({**REQUEST, "request_id": "r-1"})
+        slow_server.crash()
+    slow_server.start()
+    with Gate(parse_policy(POLICY), open_store(url)) as gate:
+        assert gate.store is not None
+        again = gate.decide({**REQUEST, "request_id": "r-1"})
+        stored = [record.decision_id for record in gate.store.find_records()]
+        verification = verify_chain(gate.store.backend, heads=heads)
+
+    assert sorted(stored) == sorted([first.decision_id, last.decision_id])
+    assert again.decision_id == last.decision_id
+    assert verification.holds, verification.breaks
+
+
+def test_a_head_that_an_anchor_names_survives_a_crash(
+    slow_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = slow_server.new_database()
+    with Gate(parse_policy(POLICY), open_store(url)) as gate:
+        assert gate.store is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(postgres, "_FLUSH", "SELECT 1")
+            gate.decide(REQUEST)  # seen by all, and not on disk yet
+        heads = gate.store.list_heads(durable=True)
+        slow_server.crash()
+    slow_server.start()
+    with open_store(url) as store:
+        assert store.list_heads() == heads
 
 
 def test_the_same_request_from_64_tasks_is_decided_once(own_server: Server) -> None:

@@ -56,7 +56,8 @@ def test_a_protected_file_is_changed_only_with_a_hit(
     """INVARIANT: no effect but reading reaches a protected file without a hit."""
     own = f"/opt/own/{path}"
     bounds = workspace_bounds(CommandConfig(workspace=("/opt",), protected=(own,)), None)
-    for form in (own, own.upper(), f"{own}/deeper", f"/proc/self/root{own}"):
+    patterns = (f"/o?t/[n-p]wn/{path}", f"/*/own/{path}/deeper")
+    for form in (own, own.upper(), f"{own}/deeper", f"/proc/self/root{own}", *patterns):
         effect = FileEffect(kind, Arg(form, 0, len(form)), tree=tree)
         rules = [hit.rule for hit in rules_for_effect(effect, "/opt", bounds)]
 

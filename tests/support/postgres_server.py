@@ -9,6 +9,7 @@ import itertools
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -20,6 +21,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+
+from demur.store import postgres_connections
 
 __all__ = ["Server", "running_server"]
 
@@ -65,6 +68,10 @@ class Server:
             return copies / programs.relative_to(package.parent)
         return programs
 
+    def run_program(self, name: str, *arguments: str) -> None:
+        """Run one of PostgreSQL's own programs as the user of the server."""
+        self._run(str(self._programs / name), *arguments)
+
     def _run(self, *command: str) -> None:
         subprocess.run(
             command, check=True, capture_output=True, text=True, user=self._user, cwd="/"
@@ -100,6 +107,16 @@ class Server:
 
     def stop(self) -> None:
         """Stop the server as an operator would: open connections are cut, data is kept."""
+        self._end("stop\n")
+
+    def crash(self) -> None:
+        """Kill all processes of the server at once: what they held in memory is lost."""
+        postmaster = int((self.folder / "data/postmaster.pid").read_text().partition("\n")[0])
+        os.kill(postmaster, signal.SIGSTOP)
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        for process in (*map(int, children), postmaster):
+            os.kill(process, signal.SIGKILL)
+        _wait_for(lambda: not any(map(_is_running, (*map(int, children), postmaster))))
         self._end("stop\n")
 
     def close(self) -> None:
@@ -140,6 +157,14 @@ def _programs() -> Path:
     return Path(found.submodule_search_locations[0]) / "pginstall" / "bin"
 
 
+def _is_running(process: int) -> bool:
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(") ")[2][0] != "Z"
+
+
 def _wait_for(happened: Callable[[], bool]) -> None:
     patience = time.monotonic() + _PATIENCE_S
     while not happened():
@@ -163,8 +188,13 @@ def running_server(*settings: str) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Server]:
-    """Lend the server that the tests of this process share."""
-    with running_server() as server:
+    """Lend the server that the tests of this process share.
+
+    A busy machine may stop a test for longer than a silent writer keeps its locks. Processes that
+    tests start keep the real limit.
+    """
+    with running_server() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postgres_connections, "_MAX_SILENCE_S", 10.0 * _PATIENCE_S)
         yield server
 
 

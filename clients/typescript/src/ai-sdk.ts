@@ -17,10 +17,12 @@ import {
   ToolChecks,
   appendResources,
   changedOr,
+  divideChanged,
   findNewStart,
   isHard,
   listTexts,
   readErrorBody,
+  replaceTexts,
 } from "./guard_kit.ts";
 import type { GuardOptions, ToolCall } from "./guard_kit.ts";
 import { StreamGuard } from "./ai-sdk-stream.ts";
@@ -38,6 +40,7 @@ export type StreamResult = Awaited<ReturnType<WrapStream>>;
 export type StreamPart = StreamResult["stream"] extends ReadableStream<infer Part> ? Part : never;
 export type FinishReason = GenerateResult["finishReason"];
 type Metadata = NonNullable<GenerateResult["providerMetadata"]>;
+type UserContent = (Message & { role: "user" })["content"];
 type Execute = (input: unknown, options: ExecuteOptions) => unknown;
 
 interface ExecuteOptions {
@@ -46,8 +49,9 @@ interface ExecuteOptions {
   readonly abortSignal?: AbortSignal;
 }
 
-/** What the checks of one answer need. */
+/** What the checks of one answer need; `params` are those of the model, as a check changed them. */
 export interface Turn {
+  readonly params: Params;
   readonly prompt: string;
   readonly run: string | undefined;
   readonly options: CallOptions;
@@ -73,7 +77,8 @@ export class AISDKGuard {
   readonly middleware: LanguageModelMiddleware;
   readonly #client: DemurClient;
   readonly #checks: ToolChecks;
-  readonly #refusedTexts = new RecentMap<string>();
+  // What stands in later turns for the user messages that were refused or changed.
+  readonly #replacements = new RecentMap<UserContent>();
   // The results of tools: a refusal, or null for what was checked.
   readonly #results = new RecentMap<RefusedResult | null>();
 
@@ -148,9 +153,8 @@ export class AISDKGuard {
   }
 
   #withholdUser(message: Message & { role: "user" }): Message {
-    const code = this.#refusedTexts.get(listTexts(message.content).join("\n"));
-    if (code === undefined) return message;
-    return { role: "user", content: [{ type: "text", text: `[withheld: ${code}]` }] };
+    const content = this.#replacements.get(keyOf(message.content));
+    return content === undefined ? message : { ...message, content };
   }
 
   async #checkResults(message: Message & { role: "tool" }, params: Params): Promise<Message> {
@@ -185,28 +189,42 @@ export class AISDKGuard {
         if (refused && isHard(refused)) return refused;
       }
     }
-    const users = params.prompt.filter((one) => one.role === "user");
-    const prompt = listTexts(users.at(-1)?.content).join("\n");
     const run = findRun(params.prompt);
     const options = optionsOf(params);
-    const texts = added.filter((one) => one.role === "user").map((one) => listTexts(one.content));
-    if (texts.length) {
-      const check = { ...this.#checks.contextFor(run), text: texts.flat().join("\n") };
+    const users = added.filter((one) => one.role === "user");
+    const texts = users.map((one) => listTexts(one.content));
+    const passed = new Map<Message, Message>();
+    if (users.length) {
+      const text = texts.flat().join("\n");
+      const check = { ...this.#checks.contextFor(run), text, changes: true };
       const result = await this.#client.checkPrompt(check, options);
       if (!result.allowed) {
-        for (const each of texts) {
-          if (each.length) this.#refusedTexts.set(each.join("\n"), result.envelope.code);
-        }
+        const withheld = `[withheld: ${result.envelope.code}]`;
+        for (const { content } of users) this.#replace(content, [{ type: "text", text: withheld }]);
         return result;
       }
+      const changed = [...divideChanged(texts.flat(), changedOr(result, text))];
+      for (const message of result.changed === null ? [] : users) {
+        const content = replaceTexts(message.content, changed);
+        this.#replace(message.content, content);
+        passed.set(message, { ...message, content });
+      }
     }
-    return { prompt, run, options };
+    const prompt = params.prompt.map((message) => passed.get(message) ?? message);
+    const last = prompt.filter((one) => one.role === "user").at(-1);
+    return { params: { ...params, prompt }, prompt: listTexts(last?.content).join("\n"), run, options };
   }
 
-  async #generate({ doGenerate, params, model }: Parameters<WrapGenerate>[0]): Promise<GenerateResult> {
-    const turn = await this.#begin(params);
+  #replace(content: UserContent, other: UserContent): void {
+    const key = keyOf(content);
+    if (key) this.#replacements.set(key, other);
+  }
+
+  async #generate({ params: given, model }: Parameters<WrapGenerate>[0]): Promise<GenerateResult> {
+    const turn = await this.#begin(given);
     if ("allowed" in turn) return refusedAnswer(turn);
-    const first = await this.#checkGenerated(doGenerate, turn);
+    const { params } = turn;
+    const first = await this.#checkGenerated(() => model.doGenerate(params), turn);
     if (typeof first !== "string") return first;
     // The model answers once more, and gets the reason.
     const prompt = [...params.prompt, { role: "user" as const, content: [{ type: "text" as const, text: first }] }];
@@ -240,10 +258,10 @@ export class AISDKGuard {
     return { ...answer, content, providerMetadata: addMetadata(answer.providerMetadata, declined) };
   }
 
-  async #stream({ doStream, params }: Parameters<WrapStream>[0]): Promise<StreamResult> {
+  async #stream({ params, model }: Parameters<WrapStream>[0]): Promise<StreamResult> {
     const turn = await this.#begin(params);
     if ("allowed" in turn) return { stream: toStream(refusedParts(turn)) };
-    const answer = await this.#catchRefusal(doStream, turn);
+    const answer = await this.#catchRefusal(() => model.doStream(turn.params), turn);
     if ("allowed" in answer) return { stream: toStream(refusedParts(answer)) };
     const openStream = (source: AsyncIterable<string>) => {
       const context = this.#checks.contextFor(turn.run);
@@ -364,6 +382,11 @@ function replaceText(content: GenerateResult["content"], text: string, shown: st
 export function toCall(part: StreamPart | GenerateResult["content"][number]): ToolCall[] {
   if (part.type !== "tool-call" || part.providerExecuted) return [];
   return [{ id: part.toolCallId, name: part.toolName, arguments: part.input }];
+}
+
+/** Returns the key of a user message: its texts. */
+function keyOf(content: UserContent): string {
+  return listTexts(content).join("\n");
 }
 
 function isAnswer(message: { readonly role: string }): boolean {

@@ -50,6 +50,31 @@ export function changedOr<Value>(result: CheckResult, value: Value): Value {
   return result.changed === null ? value : (result.changed as Value);
 }
 
+/** Returns texts that were checked together, joined by line ends, as the check changed them. */
+export function divideChanged(texts: readonly string[], changed: string): readonly string[] {
+  const lines = changed.split("\n");
+  const counts = texts.map((text) => text.split("\n").length);
+  const isDivisible = counts.reduce((total, count) => total + count, 0) === lines.length;
+  if (!isDivisible) return texts.map((_, at) => (at === 0 ? changed : ""));
+  return counts.map((count) => lines.splice(0, count).join("\n"));
+}
+
+/** Returns content with other texts, in the order of `listTexts`, which it takes from `texts`. */
+export function replaceTexts<Content>(content: Content, texts: string[]): Content {
+  const replace = (value: unknown): unknown => {
+    if (typeof value === "string") return value ? (texts.shift() ?? "") : value;
+    if (Array.isArray(value)) return value.map(replace);
+    if (!isObject(value)) return value;
+    const { text, data } = value;
+    return {
+      ...value,
+      ...(typeof text === "string" && text ? { text: texts.shift() ?? "" } : {}),
+      ...(isObject(data) ? { data: replace(data) } : {}),
+    };
+  };
+  return replace(content) as Content;
+}
+
 export function isHard(result: CheckResult): result is RefusedResult {
   return !result.allowed && result.envelope.refusal_class === "HARD_BLOCK";
 }

@@ -11,7 +11,7 @@ import { createMiddleware } from "langchain";
 import type { RefusedResult } from "./check_result.ts";
 import { isObject } from "./check_result.ts";
 import type { CallOptions, DemurClient } from "./client.ts";
-import { ToolChecks, appendResources, findNewStart, isHard, listTexts } from "./guard_kit.ts";
+import { ToolChecks, appendResources, divideChanged, findNewStart, isHard, listTexts, replaceTexts } from "./guard_kit.ts";
 import type { CallContext, GuardOptions, ToolCall } from "./guard_kit.ts";
 import { ModelWatch } from "./langchain-model.ts";
 import type { Refusal } from "./wire.ts";
@@ -44,16 +44,18 @@ export function langChainGuard(client: DemurClient, options: GuardOptions = {}) 
     beforeModel: {
       canJumpTo: ["end"],
       hook: async (state, runtime) => {
-        const answer = await guard.checkMessages(state.messages, runtime);
-        return answer === null ? undefined : { messages: answer, jumpTo: "end" as const };
+        const { messages, isRefused } = await guard.checkMessages(state.messages, runtime);
+        if (!messages.length) return undefined;
+        return isRefused ? { messages, jumpTo: "end" as const } : { messages };
       },
     },
     wrapModelCall: async (request, handler) => {
-      const { messages, state, runtime } = request;
+      const { state, runtime } = request;
       const known = new Set<unknown>(state.messages);
-      const added = messages.filter((one) => !known.has(one));
-      const refused = await guard.checkAdded(added, state.messages, runtime);
-      if (refused !== null) return refused;
+      const added = request.messages.filter((one) => !known.has(one) && isUser(one));
+      const checked = await guard.checkUsers(added, state.messages, runtime);
+      if ("refused" in checked) return answerFor(checked.refused);
+      const messages = request.messages.map((one) => checked.changed.get(one) ?? one);
       const call = async (watch: ModelWatch, more: readonly HumanMessage[]) => {
         const model = (await watch.wrapModel(request.model)) as typeof request.model;
         try {
@@ -100,6 +102,9 @@ interface LangChainCall {
 /** What an answer needs of a refusal. */
 type Answerable = Pick<RefusedResult, "envelope" | "text" | "line">;
 
+/** User messages that were refused, or those that take the place of changed ones. */
+type CheckedUsers = { readonly refused: RefusedResult } | { readonly changed: Map<BaseMessage, BaseMessage> };
+
 /** The checks of one answer. */
 export interface AnswerChecks {
   readonly client: DemurClient;
@@ -117,17 +122,18 @@ class LangChainGuard {
     this.#checks = new ToolChecks(client, options);
   }
 
-  /** Checks new user messages; after a refusal, returns their placeholders and the answer. */
+  /** Checks new user messages; returns those that take their place, and the answer if refused. */
   async checkMessages(
     messages: readonly BaseMessage[],
     runtime: HookRuntime,
-  ): Promise<BaseMessage[] | null> {
-    const ended = messages.slice(findNewStart(messages, isAnswer)).map(readHardRefusal).find(Boolean);
-    if (ended) return [answerFor(ended)];
-    const users = messages.slice(findNewStart(messages, isAnswer)).filter(isUser);
-    const refused = await this.#checkPrompt(users, messages, runtime);
-    if (refused === null) return null;
-    const { envelope } = refused;
+  ): Promise<{ readonly messages: BaseMessage[]; readonly isRefused: boolean }> {
+    const added = messages.slice(findNewStart(messages, isAnswer));
+    const ended = added.map(readHardRefusal).find(Boolean);
+    if (ended) return { messages: [answerFor(ended)], isRefused: true };
+    const users = added.filter(isUser);
+    const checked = await this.checkUsers(users, messages, runtime);
+    if (!("refused" in checked)) return { messages: [...checked.changed.values()], isRefused: false };
+    const { envelope } = checked.refused;
     const withheld = users.map(
       ({ id }) =>
         new HumanMessage({
@@ -136,17 +142,7 @@ class LangChainGuard {
           ...(id === undefined ? {} : { id }),
         }),
     );
-    return [...withheld, answerFor(refused)];
-  }
-
-  /** Checks user messages that another middleware added to a request. */
-  async checkAdded(
-    added: readonly BaseMessage[],
-    messages: readonly BaseMessage[],
-    runtime: HookRuntime,
-  ): Promise<AIMessage | null> {
-    const refused = await this.#checkPrompt(added.filter(isUser), messages, runtime);
-    return refused && answerFor(refused);
+    return { messages: [...withheld, answerFor(checked.refused)], isRefused: true };
   }
 
   answerChecks(messages: readonly BaseMessage[], runtime: HookRuntime): AnswerChecks {
@@ -204,16 +200,27 @@ class LangChainGuard {
     return output;
   }
 
-  async #checkPrompt(
+  /** Checks user messages together; returns the refusal, or those that the check changed. */
+  async checkUsers(
     users: readonly BaseMessage[],
     messages: readonly BaseMessage[],
     runtime: HookRuntime,
-  ): Promise<RefusedResult | null> {
-    if (!users.length) return null;
-    const text = users.flatMap((one) => listTexts(one.content)).join("\n");
-    const check = { ...this.#checks.contextFor(findRun(messages, runtime)), text };
+  ): Promise<CheckedUsers> {
+    const changed = new Map<BaseMessage, BaseMessage>();
+    if (!users.length) return { changed };
+    const texts = users.flatMap((one) => listTexts(one.content));
+    const text = texts.join("\n");
+    const check = { ...this.#checks.contextFor(findRun(messages, runtime)), text, changes: true };
     const result = await this.#client.checkPrompt(check, optionsOf(runtime));
-    return result.allowed ? null : result;
+    if (!result.allowed) return { refused: result };
+    if (result.changed === null) return { changed };
+    const others = [...divideChanged(texts, result.changed as string)];
+    for (const one of users) {
+      const content = replaceTexts(one.content, others);
+      const fields = { ...one.lc_kwargs, content: content as string };
+      changed.set(one, new HumanMessage(one.id === undefined ? fields : { ...fields, id: one.id }));
+    }
+    return { changed };
   }
 }
 

@@ -10,7 +10,7 @@ import { after, before, describe, test } from "node:test";
 
 import { DemurClient, ProblemError, Refused, ServiceUnavailableError, requireAllowed } from "../src/index.ts";
 import type { CheckResult, RefusedResult } from "../src/index.ts";
-import { ROOT, startService } from "./service.ts";
+import { PATIENCE_MS, ROOT, startService } from "./service.ts";
 import type { Service } from "./service.ts";
 
 const SECRET = "Use the key AKIAQ3EGX7PLM2NV4KTS for now.";
@@ -19,7 +19,7 @@ let service: Service;
 let client: DemurClient;
 before(async () => {
   service = await startService();
-  client = new DemurClient({ url: service.url });
+  client = new DemurClient({ url: service.url, timeoutMs: PATIENCE_MS });
 });
 after(() => service.close());
 
@@ -126,7 +126,7 @@ describe("a running service", () => {
       const checked = await until(locked.url, holder);
 
       assert.equal(checked.allowed, true);
-      await assert.rejects(new DemurClient({ url: locked.url }).parse({ text: "" }), { status: 401 });
+      await assert.rejects(new DemurClient({ url: locked.url, timeoutMs: PATIENCE_MS }).parse({ text: "" }), { status: 401 });
       const result = requireRefused(
         await new DemurClient({ url: locked.url, apiKey: "demur_wrong" }).checkPrompt({ text: "Hi" }),
       );

@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 
 import { DemurClient, LEGACY_PHRASES, findRefusals, formatRefusal, parseRefusal } from "../src/index.ts";
 import type { FoundRefusal, ParsedLine } from "../src/index.ts";
-import { startService } from "./service.ts";
+import { PATIENCE_MS, startService } from "./service.ts";
 import type { Service } from "./service.ts";
 
 const TEXTS = 400;
@@ -22,7 +22,7 @@ let service: Service;
 let client: DemurClient;
 before(async () => {
   service = await startService();
-  client = new DemurClient({ url: service.url });
+  client = new DemurClient({ url: service.url, timeoutMs: PATIENCE_MS });
 });
 after(() => service.close());
 

@@ -15,6 +15,7 @@ import { DemurClient } from "../src/index.ts";
 import { langChainGuard, refusalOf as refusalInMessage } from "../src/langchain.ts";
 import { ANYTHING, ScriptedModel, mockModel } from "./scripted.ts";
 import type { Turn } from "./scripted.ts";
+import { PATIENCE_MS } from "./service.ts";
 
 interface Scenario {
   readonly driver: string;
@@ -39,7 +40,7 @@ type Run = (name: string, given: unknown) => string;
 
 async function runAiSdk(scenario: Scenario, run: Run): Promise<Omit<Result, "ran">> {
   const model = mockModel(scenario.turns);
-  const guard = new AISDKGuard(new DemurClient({ url: scenario.url }));
+  const guard = new AISDKGuard(new DemurClient({ url: scenario.url, timeoutMs: PATIENCE_MS }));
   const tools: ToolSet = Object.fromEntries(
     scenario.tools.map((name) => {
       const execute = async (given: unknown) => run(name, given);
@@ -82,7 +83,7 @@ async function runLangChain(scenario: Scenario, run: Run): Promise<Omit<Result, 
   const tools = scenario.tools.map((name) =>
     createTool(async (given) => run(name, given), { name, description: name, schema: ANYTHING }),
   );
-  const guard = langChainGuard(new DemurClient({ url: scenario.url }));
+  const guard = langChainGuard(new DemurClient({ url: scenario.url, timeoutMs: PATIENCE_MS }));
   const agent = createAgent({ model, tools, middleware: [guard] });
   const given = { messages: [{ role: "user", content: scenario.prompt }] };
   let messages: BaseMessage[] = [];

@@ -10,6 +10,8 @@ import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 
 export const ROOT = new URL("../../../", import.meta.url);
+/** How long a test waits for an answer on a busy machine. */
+export const PATIENCE_MS = 120_000;
 const DEMUR = process.env["DEMUR"] ?? new URL(".venv/bin/demur", ROOT).pathname;
 
 export interface Service {

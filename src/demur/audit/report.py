@@ -19,7 +19,7 @@ from demur.errors import DemurError, InputError
 from demur.gate.engine import DecisionCause
 from demur.memory.recall import Recall
 from demur.model.grant import Grant
-from demur.model.record import DecisionRecord
+from demur.model.record import DecisionRecord, Personal
 from demur.model.request import own_signals
 from demur.policy.evaluation import FoundCode
 from demur.policy.loader import digest_policy, parse_policy
@@ -200,6 +200,28 @@ def summarize_grants(record: DecisionRecord) -> Iterator[GrantSummary]:
         # A grant that was ignored at first may count now.
         why = None if grant.grant_id in record.lifted_by else ignored.get(grant.grant_id)
         yield GrantSummary(grant.grant_id, grant.kind, grant.granted_by, why)
+
+
+def read_personal(record: DecisionRecord) -> Personal | None:
+    """Return the sealed part of a record; None if it was erased or cannot be read."""
+    try:
+        return record.personal
+    except InputError:
+        return None
+
+
+def request_intent(record: DecisionRecord) -> str:
+    """Return the intent of the request, if it has one and can be read."""
+    personal = read_personal(record)
+    action = {} if personal is None else personal.request.get("action")
+    intent = action.get("intent") if isinstance(action, dict) else None
+    return intent if isinstance(intent, str) else ""
+
+
+def request_subject(record: DecisionRecord) -> str:
+    """Return the requester, if it is known and can be read."""
+    personal = read_personal(record)
+    return "" if personal is None else personal.requester or ""
 
 
 def format_amount(record: DecisionRecord) -> str:

@@ -3,15 +3,16 @@
 import json
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from demur.audit.report import format_amount, request_intent, request_subject
 from demur.cli.main import Arguments, UsageError
 from demur.cli.options import parse_period
 from demur.cli.people import read_password
-from demur.cli.records import ID_HELP, find_record
+from demur.cli.records import ID_HELP, describe_request, find_record, label_lines
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
@@ -24,14 +25,15 @@ from demur.enforce.approval_wait import ApprovalAnswer, wait_steps
 from demur.enforce.context import drive
 from demur.errors import InputError, one_line
 from demur.gate.approval_queue import ApprovalLimits, ApprovalQueue, ApprovalResult
-from demur.gate.approvals import describe_next_step
+from demur.gate.approvals import describe_limits, describe_next_step, shown_state
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config
 from demur.gate.gate import Gate
 from demur.grants.person_keys import ServiceKey
+from demur.model.record import DecisionRecord
 from demur.observe.approval_notices import NoticeDelivery
 from demur.service.people import Passwords, fold_login, log_in_person
-from demur.store.rows import ApprovalRow, ApprovalState
+from demur.store.rows import ApprovalRow, ApprovalState, ApprovalVote
 from demur.store.store import Store
 
 DECLINED, STILL_WAITING = 3, 4
@@ -50,22 +52,28 @@ def configure_approvals_list(add: Arguments) -> None:
 
 
 def run_approvals_list(args: Namespace) -> int:
-    """Print the requests for approval, newest first."""
+    """Print what waits, the oldest first, or the requests in other states, the newest first."""
     state = None if args.state == "all" else args.state or ApprovalState.WAITING
+    waits = state == ApprovalState.WAITING
     with open_existing_store(load_settings(args)) as store:
-        rows = store.list_approvals(args.tenant, state, limit=_LIMIT)
+        rows = store.list_approvals(args.tenant, state, limit=_LIMIT, oldest_first=waits)
         given = store.count_votes([row.decision_id for row in rows], _now())
+        table = [] if args.json else [_list_row(store, row, given) for row in rows]
     if args.json:
         for row in rows:
             print(json.dumps(_describe_row(row, given.get(row.decision_id, 0))))
         return 0
     paint = Paint()
-    if not rows:
-        print(paint("nothing waits for a person", "dim"))
+    if not table:
+        print(paint(f"nothing {'waits for a person' if waits else 'is in this state'}", "dim"))
         return 0
-    head = ("DECISION", "STATE", "TENANT", "ACTION", "CODES", "APPROVED", "GROUP", "UNTIL")
-    lines = [_table_row(row, given.get(row.decision_id, 0)) for row in rows]
-    print(format_table(lines, head, paint))
+    # A column that says nothing takes no room.
+    said = {name: {line[name] for line in table} for name in table[0]}
+    names = [name for name, cells in said.items() if cells - {"", str(ApprovalState.WAITING)}]
+    print(format_table([[line[name] for name in names] for line in table], names, paint))
+    if waits:
+        words = "`demur approvals show ID` says more; `approve` and `decline` take --login NAME"
+        print(paint(words, "dim"))
     return 0
 
 
@@ -77,11 +85,26 @@ def _count_given(store: Store, row: ApprovalRow) -> int:
     return store.count_votes([row.decision_id], _now()).get(row.decision_id, 0)
 
 
-def _table_row(row: ApprovalRow, given: int) -> tuple[str, ...]:
-    names = map(one_line, (row.tenant, row.action_type, ", ".join(row.reason_codes)))
-    until = row.expires_at[:16].replace("T", " ")
-    approved = f"{given} of {row.needed}"
-    return (row.decision_id, row.state, *names, approved, one_line(row.group_name), until)
+def _list_row(store: Store, row: ApprovalRow, given: Mapping[str, int]) -> dict[str, str]:
+    """Return the cells of a request: who asks, what for, why, and since and until when."""
+    record = store.get(row.decision_id, row.tenant)
+    amount = "" if record is None else format_amount(record)
+    return {
+        "DECISION": row.decision_id,
+        "STATE": shown_state(row, system_clock()),
+        "TENANT": row.tenant,
+        "ASKED BY": "" if record is None else request_subject(record),
+        "ACTION": f"{row.action_type} {amount}".rstrip(),
+        "CODES": ", ".join(row.reason_codes),
+        "APPROVED": f"{given.get(row.decision_id, 0)} of {row.needed}",
+        "GROUP": row.group_name,
+        "SINCE (UTC)": _short_time(row.requested_at),
+        "UNTIL (UTC)": _short_time(row.expires_at),
+    }
+
+
+def _short_time(text: str) -> str:
+    return text[:16].replace("T", " ")
 
 
 def _describe_row(row: ApprovalRow, given: int) -> dict[str, Any]:
@@ -94,17 +117,53 @@ def configure_approvals_show(add: Arguments) -> None:
     """Add the command's arguments."""
     add("id ID", ID_HELP)
     add_tenant_option(add)
+    add("--json", "one JSON object, with the votes")
     add_config_option(add)
 
 
 def run_approvals_show(args: Namespace) -> int:
-    """Print a request for approval with its votes as JSON."""
+    """Print a request for approval with its votes."""
     with open_existing_store(load_settings(args)) as store:
         row = _require_row(store, args)
+        record = store.get(row.decision_id, row.tenant)
         votes, given = store.list_votes(row.decision_id), _count_given(store, row)
-    shown = {**_describe_row(row, given), "votes": [vote._asdict() for vote in votes]}
-    print(json.dumps(shown, indent=2))
+    if args.json:
+        shown = {**_describe_row(row, given), "votes": [vote._asdict() for vote in votes]}
+        print(json.dumps(shown, indent=2))
+        return 0
+    paint = Paint()
+    row = row._replace(state=shown_state(row, system_clock()))
+    print(paint(row.state, "bold"))
+    print("\n".join(label_lines(_describe_request(row, record, votes, given), paint)))
     return 0
+
+
+def _describe_request(
+    row: ApprovalRow, record: DecisionRecord | None, votes: Sequence[ApprovalVote], given: int
+) -> Iterator[tuple[str, str]]:
+    """Yield what somebody reads before they decide, what people said, and what comes next."""
+    if record is not None:
+        facts = dict(describe_request(record))
+        yield "what", facts["what"]
+        if intent := request_intent(record):
+            yield "text", intent
+        yield "who", facts["who"]
+        yield "why", record.explanation.summary
+        yield "by", facts["by"]
+    yield "code", ", ".join(row.reason_codes)
+    yield "when", f"{row.requested_at}, open until {row.expires_at}"
+    group = f"the group {row.group_name}" if row.group_name else "any approver"
+    yield "need", f"{group}; {given} of {row.needed} approve"
+    for vote in votes:
+        limits, note = describe_limits(vote.limits), f": {vote.note}" if vote.note else ""
+        words = f"{vote.vote}d {limits}" if limits else f"{vote.vote}d"
+        yield "vote", f"{vote.person} {words}{note} ({vote.voted_at})"
+    if row.state == ApprovalState.WAITING:
+        command = f"demur approvals approve {row.decision_id} --login NAME"
+        yield "then", f"`{command}`, or `decline`"
+    else:
+        yield "then", describe_next_step(row)
+    yield "id", f"{row.decision_id} (tenant {row.tenant})"
 
 
 def _require_row(store: Store, args: Namespace) -> ApprovalRow:

@@ -214,7 +214,7 @@ def configure_audit_heads(add: Arguments) -> None:
 def run_audit_heads(args: Namespace) -> int:
     """Export the heads as JSON."""
     with open_existing_store(load_settings(args)) as store:
-        heads = store.list_heads()
+        heads = store.list_heads(durable=True)
     document = json.dumps(heads_document(heads, format_timestamp(system_clock())), indent=2)
     if args.out is None:
         print(document)

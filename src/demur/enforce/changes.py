@@ -81,6 +81,12 @@ def read_on_finding(
     return reader.found
 
 
+def find_named_surfaces(value: OnFinding | None) -> frozenset[Surface]:
+    """Return the surfaces that a setting of `on_finding` names."""
+    names = value if isinstance(value, Mapping) else ()
+    return frozenset(one for one in Surface if one in names)
+
+
 class _ActionReader(NamedTuple):
     """Reads actions, and adds them to those that it found."""
 

@@ -27,6 +27,7 @@ from demur.enforce.changes import (
     FindingActions,
     OnFinding,
     TextChanges,
+    find_named_surfaces,
     find_sensitive,
     mark_changed,
     may_reask,
@@ -226,6 +227,7 @@ class Enforcer:
         self._is_shadow = False
         self._approval_wait_s: float | None = None
         actions = read_on_finding(on_finding, self.registry)
+        self._named_surfaces = find_named_surfaces(on_finding)
         self._apply_settings(actions, mode, tools, subject)
 
     @classmethod
@@ -242,7 +244,8 @@ class Enforcer:
         """Return the enforcer, or for a gate one with the standard guards, with these settings.
 
         The settings take the place of the enforcer's own; those of tools are added. A text is
-        changed only on the surfaces in `carried`, where the caller applies `result.changes`.
+        changed only on the surfaces in `carried`, where the caller applies `result.changes`. What
+        the enforcer's settings would change on another surface that they name is refused.
         `subject` is the requester if neither the enforcer nor a call names one.
 
         Raises:
@@ -254,16 +257,23 @@ class Enforcer:
         if not isinstance(enforcer, Enforcer):
             raise InputTypeError.wrong_type("enforcer", "an `Enforcer` or a `Gate`", enforcer)
         # INVARIANT: no text is changed on a surface where the caller would pass on the old one.
-        kept = {key: one for key, one in enforcer._on_finding.items() if key in carried}
+        kept = {
+            surface: codes if surface in carried else dict.fromkeys(codes, FindingAction.REFUSE)
+            for surface, codes in enforcer._on_finding.items()
+            if surface in carried or surface in enforcer._named_surfaces
+        }
+        named = enforcer._named_surfaces
         if on_finding is not None:
             kept = {**read_on_finding(on_finding, enforcer.registry, carried)}
+            named = find_named_surfaces(on_finding)
         own_subject = enforcer._subject or subject
         is_same = kept == enforcer._on_finding and own_subject is enforcer._subject
         if is_same and mode is None and not tools:
             return enforcer
         changed = copy.copy(enforcer)
+        changed._named_surfaces = named  # noqa: SLF001 - a copy of our own
         own = (kept, mode, tools, own_subject)
-        return changed._apply_settings(*own)  # noqa: SLF001 - a copy of our own
+        return changed._apply_settings(*own)  # noqa: SLF001 - likewise
 
     def waiting_for_people(self, timeout_s: float = 300.0) -> Self:
         """Return the enforcer whose tool calls wait for people, if a refusal is put before them.

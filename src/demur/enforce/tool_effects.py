@@ -174,7 +174,7 @@ def find_tool_effects(
     accesses = tuple(find_file_accesses(name, arguments, resolve))
     if accesses:
         text = "\n".join(access.path for access in accesses)
-        yield FileRequest(text=text, accesses=accesses)
+        yield FileRequest(text=text, accesses=accesses, cwd=cwd)
 
 
 def _cell_commands(source: str) -> Iterator[Command]:

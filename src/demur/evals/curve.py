@@ -160,7 +160,8 @@ def _draw_axes(frame: _Plot, thresholds: EvalThresholds, title: str) -> Iterator
         yield f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{right}" y2="{y}"/>'
         place = f'x="{_LEFT - 8}" y="{y + 4}" text-anchor="end"'
         yield f'<text class="dim" {place}>{100 * value:g}</text>'
-    yield f'<text x="{_LEFT}" y="22" font-weight="600">{escape(one_line(title))}</text>'
+    place = f'x="{_LEFT}" y="22" class="caption" font-weight="600"'
+    yield f"<text {place}>{escape(one_line(title))}</text>"
     yield f'<text x="{right}" y="{_HEIGHT - 14}" text-anchor="end">utility, %</text>'
     place = f'x="16" y="{_TOP}" transform="rotate(-90 16 {_TOP})" text-anchor="end"'
     yield f"<text {place}>safety, %</text>"

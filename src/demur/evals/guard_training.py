@@ -199,9 +199,9 @@ def check_rate(rate: float, allow_groups: int, where: str) -> None:
         f"{allow_groups} different rows to allow cannot support a rate of false holds "
         f"of {format_percent(rate)}"
     )
-    help_text = (
-        f"add {needed - allow_groups} rows to allow, or promise less: --max-false-holds {supported}"
-    )
+    missing = needed - allow_groups
+    more = "1 row" if missing == 1 else f"{missing} rows"
+    help_text = f"add {more} to allow, or promise less: --max-false-holds {supported}"
     raise InputError(problem, where=where, help=help_text)
 
 

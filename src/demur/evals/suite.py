@@ -27,9 +27,12 @@ from demur.evals.suite_file import (
     read_yaml,
 )
 from demur.evals.suite_row import EvalRow, LocatedRow, SuiteError
+from demur.learned import INSTALL_HELP, models_package
 from demur.source.item import did_you_mean
 
 _BUILTIN_SUITES = ("builtin", "contrast_check", "contrast_train", "multilingual", "smoke")
+# The models learn from these rows, so they come with the models.
+_SUITES_OF_MODELS = ("contrast_train",)
 _YAML_SUFFIXES = (".yaml", ".yml")
 # Show only the first problems; a last line says how many more there are.
 _MAX_PROBLEMS = 50
@@ -46,8 +49,10 @@ class EvalSuite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def builtin_suites() -> tuple[str, ...]:
-    """Return the names of the suites that demur ships."""
-    return _BUILTIN_SUITES
+    """Return the names of the suites that are installed: demur's own, and those of its models."""
+    if models_package() is not None:
+        return _BUILTIN_SUITES
+    return tuple(name for name in _BUILTIN_SUITES if name not in _SUITES_OF_MODELS)
 
 
 def make_suite(
@@ -82,7 +87,11 @@ def load_suite(name_or_path: str | Path) -> EvalSuite:
 
 @cache
 def _load_builtin(name: str) -> EvalSuite:
-    folder = files("demur.evals") / "suites"
+    package = models_package() if name in _SUITES_OF_MODELS else "demur.evals"
+    if package is None:
+        problem = "this suite comes with the learned models"
+        raise SuiteError.from_problems([Problem(name, problem, INSTALL_HELP)])
+    folder = files(package) / "suites"
     suffix = ".jsonl" if name.startswith("contrast_") else ".yaml"
     with as_file(folder / f"{name}{suffix}") as path:
         return _load_file(path)

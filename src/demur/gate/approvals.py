@@ -179,6 +179,32 @@ def describe_next_step(row: ApprovalRow) -> str:
     return _PROCEED[ApprovalState(row.state)]
 
 
+def shown_state(row: ApprovalRow, now: datetime) -> str:
+    """Return where a request stands; one whose time is over has expired, closed or not."""
+    is_over = row.state == ApprovalState.WAITING and row.expires_at <= format_timestamp(now)
+    return str(ApprovalState.EXPIRED) if is_over else row.state
+
+
+def describe_limits(limits: Mapping[str, Any]) -> str:
+    """Return the limits of an approval in words; empty if there are none."""
+    if not limits:
+        return ""
+    valid = describe_period(int(limits.get("valid_s", 0)))
+    if limits.get("covers") != "scope":
+        return f"this request, once, within {valid}"
+    uses = limits.get("uses", 1)
+    times = "once" if uses == 1 else f"{uses} times"
+    return f"this action of the same requester, {times} within {valid}"
+
+
+def describe_period(seconds: int) -> str:
+    """Return a period in its largest whole unit, like `8 hours`."""
+    units = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+    name, size = next(item for item in units.items() if seconds % item[1] == 0)
+    count = seconds // size
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
 class DueStep(NamedTuple):
     """What is due for a request: it expires, another group decides, or its resolution is made."""
 

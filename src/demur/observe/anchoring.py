@@ -31,7 +31,7 @@ def deliver_anchor(store: Store, key: SigningKey, target: str, now: datetime) ->
         StorageError: The store cannot be read.
         WebhookError: The address did not accept it.
     """
-    heads, created_at = store.list_heads(), format_timestamp(now)
+    heads, created_at = store.list_heads(durable=True), format_timestamp(now)
     line = write_anchor(heads, created_at, key)
     if "://" not in target:
         append_anchor(Path(target), line)

@@ -27,6 +27,7 @@ from demur.gate.config import (
 from demur.gate.excerpt import MAX_EXCERPT_LENGTH
 from demur.gate.guard_pipeline import build_pipeline, open_models
 from demur.gate.guard_settings import CONFIGURED_SURFACES, GuardSettings
+from demur.gate.people import load_issuers
 from demur.gate.redaction import NO_REDACTION, find_profile
 from demur.gate.scoring import run_scorer
 from demur.grants.keys import load_trusted_keys
@@ -210,9 +211,11 @@ def _check_keys(config: Config) -> _Checks:
     for key in keys.values():
         # Verifying anything finds a missing package.
         key.verify_signature(b"", "")
-    holders = ", ".join(sorted({key.holder for key in keys.values()}))
+    holders = sorted({key.holder for key in keys.values()})
+    if load_issuers(config.people):
+        holders.append("people")
     none = "no trusted keys, so no grant is accepted"
-    yield _ok("keys", f"grants of {holders} are accepted" if keys else none)
+    yield _ok("keys", f"grants of {', '.join(holders)} are accepted" if holders else none)
 
 
 def _check_revocations(path: str) -> _Checks:

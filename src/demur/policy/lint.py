@@ -7,7 +7,8 @@ from demur.codes.lint_rules import CODE_RULES, LintLevel, PlaceCertainty, PlaceK
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import Problem
-from demur.policy.evaluation import verdict_floor
+from demur.model.finding import Action
+from demur.policy.evaluation import finding_blocks, verdict_floor
 from demur.policy.implication import (
     entails,
     equality_key,
@@ -126,7 +127,7 @@ def _check_covered_rules(policy: Policy, registry: Registry) -> _Found:
         near = [cover for cover, needs in zip(covers, pinned, strict=True) if needs <= pins]
         near = [cover for cover in near if cover.number != index]
         over = [cover for cover in near if all(entails(known, part) for part in cover.parts)]
-        over += _finding_covers(known, policy, registry)
+        over += _finding_covers(known, registry)
         twins = earlier.setdefault(equality_key(rule.condition), [])
         diagnostic = _find_unreachable(index, rule, over) or _find_outvoted(rule, over)
         diagnostic = diagnostic or _find_duplicate(rule, twins)
@@ -135,13 +136,18 @@ def _check_covered_rules(policy: Policy, registry: Registry) -> _Found:
             yield diagnostic
 
 
-def _finding_covers(known: Iterable[Condition], policy: Policy, registry: Registry) -> _Covers:
-    """Yield the verdict floors of the findings that a rule reads."""
-    shadowed = {shadow.code for shadow in policy.shadows}
+def _finding_covers(known: Iterable[Condition], registry: Registry) -> _Covers:
+    """Yield the verdict floors of the findings that a rule reads.
+
+    A guard may only warn, so a finding covers a rule if even its warning binds.
+    """
     for part in known:
         match part:
-            case Compare("findings.codes", Operator.CONTAINS, code) if code not in shadowed:
-                then = RuleOutcome(verdict_floor(registry[code]), (code,))
+            # No policy can shadow such a code.
+            case Compare("findings.codes", Operator.CONTAINS, code) if finding_blocks(
+                code, Action.WARN, registry
+            ):
+                then = RuleOutcome(verdict_floor(registry[code], Action.WARN), (code,))
                 yield _RuleCover(f"the finding `{code}` itself", -1, (part,), then)
             case _:
                 pass

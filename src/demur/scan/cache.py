@@ -51,7 +51,9 @@ def load_cached(folder: Path, key: str, expected: bytes | None = None) -> bytes 
     try:
         if not _is_private_folder(folder):
             return None
-        handle = os.open(folder / f"{key}{_SUFFIX}", os.O_RDONLY | os.O_NOFOLLOW)
+        # Opening a pipe must not wait for somebody who writes to it.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        handle = os.open(folder / f"{key}{_SUFFIX}", flags)
         with os.fdopen(handle, "rb") as file:
             if not _is_own_file(os.fstat(handle)):
                 return None

@@ -23,7 +23,8 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     `hosts` are the names that callers may use for this service, besides loopback ones, the
     one it listens on, and bare addresses. `behind_tls` says that callers reach it over TLS only;
     `proxies` are addresses of proxies whose word on that counts. `rate` requests a second are
-    admitted for each key, `burst` at once. Within `budget_window_s`, the calls of a key may hold
+    admitted for each key, `burst` at once; `limiter` is a Redis that counts them for all services
+    on one database. Within `budget_window_s`, the calls of a key may hold
     `budget_bytes` and take `budget_cpu_s` of processor time. `work_processes` do heavy work for
     each worker. `access_log` writes a line of JSON for each call to the standard error.
     `trace_url` is the address of a trace, with `{trace_id}` in it. New keys expire after
@@ -49,6 +50,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     grace_s: _Positive = 10.0
     rate: _Count = 1000
     burst: _Count = 5000
+    limiter: _Place = ""
     budget_window_s: _Positive = 10.0
     budget_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**50)] = 128 << 20
     budget_cpu_s: _Positive = 8.0

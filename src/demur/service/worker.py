@@ -22,6 +22,7 @@ from demur.errors import DemurError, InputError
 from demur.gate.clock import Entropy, system_entropy
 from demur.gate.config import Config, database_path, find_config, load_config, open_gate
 from demur.gate.gate import Gate
+from demur.gate.rate import open_limiter
 from demur.grants.keys import read_signing_key
 from demur.listener import is_loopback
 from demur.observe.anchoring import AnchorSchedule
@@ -115,6 +116,7 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
             people=config.people,
             histories=histories,
             metrics=metrics,
+            limiter=open_limiter(settings.limiter) if settings.limiter else None,
             buckets=buckets,
             work=WorkSetup(config.guards, tuple(config.registries), config),
             sample=sample,

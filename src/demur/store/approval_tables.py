@@ -101,21 +101,24 @@ class ApprovalSql(PeopleSql):
         tenant: str | None = None,
         state: str | None = None,
         groups: Collection[str] | None = None,
-        before: str | None = None,
+        start: str | None = None,
         limit: int = _OPEN_PAGE,
+        *,
+        oldest_first: bool = False,
     ) -> list[ApprovalRow]:
-        """Return approvals, newest first, before a decision id.
+        """Return approvals, newest or oldest first, from behind the decision id `start` on.
 
         With `groups`, those that one of the groups decides, and those that any approver does.
         """
-        tests = {"tenant": tenant, "state": state, "before": before}
+        tests = {"tenant": tenant, "state": state, "start": start}
         values: dict[str, Any] = {name: one for name, one in tests.items() if one is not None}
-        places = {"before": "decision_id < :before"}
-        conditions = [places.get(name, f"{name} = :{name}") for name in values]
+        behind = f"decision_id {'>' if oldest_first else '<'} :start"
+        conditions = [behind if name == "start" else f"{name} = :{name}" for name in values]
         if groups is not None:
             conditions.append(_among("group_name", ("", *groups), values))
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        query = f"{_SELECT_ROWS} {where} ORDER BY decision_id DESC LIMIT :limit"
+        order = "decision_id" if oldest_first else "decision_id DESC"
+        query = f"{_SELECT_ROWS} {where} ORDER BY {order} LIMIT :limit"
         return [_read_row(row) for row in self._run_query(query, {**values, "limit": limit})]
 
     def list_open_approvals(self, after: str = "") -> list[ApprovalRow]:

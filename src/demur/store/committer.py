@@ -69,7 +69,8 @@ _Batch = list[PendingCommit[Item, Result]]
 class Committer(Generic[Item, Result]):
     """Commits items in groups.
 
-    `commit` stores a batch and returns a result for each item, or raises and stores nothing.
+    `commit` stores a batch and returns a result for each item, or raises. What it raises says
+    whether the batch may be stored: after an `UnavailableError` it may, otherwise it is not.
     `on_late` is called for each item that was stored after its caller stopped waiting; then an
     empty batch is committed, so that `commit` can save the mark.
     """

@@ -52,6 +52,7 @@ def store_batch(
     `grants` come with some of the rows, by decision id.
 
     Raises:
+        UnavailableError: It is unknown whether the batch is stored.
         StorageError: Nothing of the batch is stored.
     """
     with backend.transaction() as write:

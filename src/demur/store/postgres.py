@@ -61,6 +61,11 @@ _LOCK_HEADS_FOR = f"""
     SELECT tenant, seq, record_hash FROM locked
     WHERE set_config('transaction_timeout', %s, true) IS NOT NULL
 """.encode()  # noqa: S608 - our own names
+# A decision lets go of its heads before the disk has it, so that the next writer begins at once.
+# A crash loses the end of the log, never its middle, and a later commit brings all before it to
+# disk: `_FLUSH` is one, and the caller waits for it.
+_LET_GO_EARLY = "SET LOCAL synchronous_commit = off"
+_FLUSH = "SELECT pg_logical_emit_message(true, 'demur', '')"
 _SELECT_EXISTING = """
     SELECT tenant, request_id, decision_id
     FROM decision_records JOIN unnest(%s::text[], %s::text[]) AS asked (tenant, request_id)
@@ -114,6 +119,7 @@ class PostgresTransaction:
         """Return the locked head of each tenant; a new tenant's is its genesis."""
         self._begin(tenants)
         heads = {tenant: genesis_head(tenant) for tenant in tenants}
+        self._connection.execute(_LET_GO_EARLY)
         if self._connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
             values: list[Any] = [list(tenants), milliseconds(self._silence_s)]
             found = self._connection.execute(_LOCK_HEADS_FOR, values)
@@ -289,13 +295,12 @@ class PostgresBackend(Backend):
     def transaction(self) -> Iterator[Transaction]:
         """Return one write: committed durably on exit, rolled back on an error."""
         connections = self._connections
-        with (
-            connections.writer(connections.answer_s) as writer,
-            writer.pipeline() as pipeline,
-            writer.transaction(),
-        ):
-            silence_s = connections.silence_s
-            yield PostgresTransaction(writer, pipeline, self._begin_chains, silence_s)
+        with connections.writer(connections.answer_s) as writer, writer.pipeline() as pipeline:
+            with writer.transaction():
+                silence_s = connections.silence_s
+                yield PostgresTransaction(writer, pipeline, self._begin_chains, silence_s)
+            if self._durability == "full":
+                writer.execute(_FLUSH)
 
     def _begin_chains(self, tenants: Collection[str]) -> None:
         fresh = set(tenants) - self._begun
@@ -321,6 +326,11 @@ class PostgresBackend(Backend):
                 return connection.execute(_to_psycopg(statement), values or None)
 
             yield execute
+
+    def wait_for_disk(self) -> None:
+        """Wait until the disk has everything that can be read now."""
+        if self._durability == "full":
+            self._run_query(_FLUSH, {}, bounded=True)
 
     def search_source(self, terms: Sequence[SearchTerm]) -> SearchSource:
         """Return where the entries with these terms are."""

@@ -365,6 +365,9 @@ class Backend(ApprovalSql):
         """Return the head of every tenant, by name."""
         return [ChainHead(*row) for row in self._run_query(_SELECT_HEADS, {})]
 
+    def wait_for_disk(self) -> None:
+        """Wait until the disk has everything that can be read now; here nothing is read before."""
+
     def list_tenants(self) -> list[str]:
         """Return every tenant that has a head or a record, by name."""
         return [row[0] for row in self._run_query(_SELECT_TENANTS, {})]

@@ -337,9 +337,15 @@ class Store:
         """Return the policy or registry that records refer to by digest."""
         return self.backend.get_snapshot(digest)
 
-    def list_heads(self) -> list[ChainHead]:
-        """Return the end of each tenant's chain."""
-        return self.backend.all_heads()
+    def list_heads(self, *, durable: bool = False) -> list[ChainHead]:
+        """Return the end of each tenant's chain; if `durable`, once the disk has them all.
+
+        Heads that leave the store have to be durable: a crash could lose them here otherwise.
+        """
+        heads = self.backend.all_heads()
+        if durable:
+            self.backend.wait_for_disk()
+        return heads
 
     def save_checkpoint(self, now: str) -> list[ChainHead]:
         """Save the end of each chain for later audits, and return the ends."""
@@ -441,14 +447,18 @@ class Store:
         tenant: str | None = None,
         state: str | None = None,
         groups: Collection[str] | None = None,
-        before: str | None = None,
+        start: str | None = None,
         limit: int = 500,
+        *,
+        oldest_first: bool = False,
     ) -> list[ApprovalRow]:
-        """Return approvals, newest first, before a decision id.
+        """Return approvals, newest or oldest first, from behind the decision id `start` on.
 
         With `groups`, those that one of the groups decides, and those that any approver does.
         """
-        return self.backend.list_approvals(tenant, state, groups, before, limit)
+        return self.backend.list_approvals(
+            tenant, state, groups, start, limit, oldest_first=oldest_first
+        )
 
     def list_open_approvals(self, after: str = "") -> list[ApprovalRow]:
         """Return a page of what waits for a person or, approved, for its resolution."""

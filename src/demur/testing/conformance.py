@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from demur.codes.reason_code import ReasonCode
-from demur.codes.vocabulary import Advice, RefusalClass, Surface
+from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass, Surface
 from demur.emit.envelope import from_envelope
 from demur.enforce.context import GENERATE_ACTION, CallContext
 from demur.enforce.enforcer import Enforcer
@@ -229,6 +229,12 @@ def _check_records(scenario: Scenario, enforcer: Enforcer) -> Iterator[str]:
         for record in records
     ):
         yield "no record says that it was allowed"
+    if scenario.constraint and not any(
+        record.decision_output is DecisionOutput.ALLOW_CONSTRAINED
+        and scenario.constraint in record.constraints
+        for record in records
+    ):
+        yield f"no record says that it was allowed with `{scenario.constraint}`"
 
 
 def _expected_actions(scenario: Scenario) -> tuple[str, ...]:

@@ -79,8 +79,9 @@ class Scenario(NamedTuple):
 
     `expected` is None if nothing is refused; `recorded` is a code that is recorded nevertheless.
     `runs` names the tools that run, in order. `hidden` must be shown neither to a person nor to
-    the model again, and `withheld` must reach no tool. `rounds` is the number of runs with the
-    same enforcer: only the last one may be refused, and it is the one that is checked.
+    the model again, and `withheld` must reach no tool. A record must say that something was allowed
+    with `constraint`. `rounds` is the number of runs with the same enforcer: only the last one may
+    be refused, and it is the one that is checked.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Scenario(NamedTuple):
     withheld: str = ""
     shown: str = ""
     recorded: str = ""
+    constraint: str = ""
     rounds: int = 1
     setting: ScenarioSetting = ScenarioSetting()
 

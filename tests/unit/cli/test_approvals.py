@@ -23,7 +23,11 @@ rules:
     then: {verdict: ESCALATE, reason_codes: [APPROVAL_REQUIRED], approvals: NEEDED}
 """
 REQUEST: dict[str, Any] = {
-    "action": {"type": "refund", "amount": {"value": 900, "currency": "USD"}},
+    "action": {
+        "type": "refund",
+        "intent": "the parcel never came",
+        "amount": {"value": 900, "currency": "USD"},
+    },
     "subject": {"type": "agent", "id": "billing"},
 }
 
@@ -48,6 +52,11 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def show_request() -> dict[str, Any]:
+    shown: dict[str, Any] = json.loads(demur("approvals", "show", "last", "--json").out)
+    return shown
+
+
 def ask() -> dict[str, Any]:
     asked = demur("decide", "request.json", "--json")
     record: dict[str, Any] = json.loads(asked.out)
@@ -60,13 +69,40 @@ def test_the_queue_is_listed_and_shown() -> None:
     assert (empty.status, empty.out) == (0, "nothing waits for a person\n")
     record = ask()
     listed = demur("approvals", "list")
-    assert record["decision_id"] in listed.out
-    assert "0 of 1" in listed.out
+    head, line, more = listed.out.splitlines()
+    assert head.split()[:5] == ["DECISION", "TENANT", "ASKED", "BY", "ACTION"]
+    assert line.startswith(record["decision_id"])
+    for said in ("agent:billing", "refund 900 USD", "APPROVAL_REQUIRED", "0 of 1"):
+        assert said in line
+    assert "GROUP" not in head
+    assert "demur approvals show ID" in more
     [row] = map(json.loads, demur("approvals", "list", "--json").out.splitlines())
     assert (row["state"], row["reason_codes"]) == ("waiting", ["APPROVAL_REQUIRED"])
-    assert demur("approvals", "list", "--state", "declined").out == empty.out
-    assert json.loads(demur("approvals", "show", "last").out)["votes"] == []
+    assert demur("approvals", "list", "--state", "declined").out == "nothing is in this state\n"
+    assert " waiting " not in demur("approvals", "list", "--state", "all").out
+    assert show_request()["votes"] == []
+    shown = demur("approvals", "show", "last").out
+    assert shown.startswith("waiting\n")
+    for said in ("refund of 900 USD", "the parcel never came", "agent:billing", "any approver"):
+        assert said in shown
+    assert f"demur approvals approve {record['decision_id']} --login NAME" in shown
     assert demur("approvals", "show", "nothing").status == 1
+
+
+@pytest.mark.usefixtures("desk")
+def test_the_oldest_request_is_listed_first_and_its_end_is_told() -> None:
+    first, second = ask()["decision_id"], ask()["decision_id"]
+    lines = demur("approvals", "list").out.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == [first, second]
+    words = ("approvals", "decline", first, "--login", "mary", "--note", "no")
+    assert demur(*words, stdin=f"{PASSWORD}\n").status == 0
+    shown = demur("approvals", "show", first).out
+    assert shown.startswith("declined\n")
+    assert "person:mary declined: no" in shown
+    assert "--login" not in shown
+    every = demur("approvals", "list", "--state", "all").out
+    assert every.index(second) < every.index(first)
+    assert "declined" in every
 
 
 def test_a_person_approves_by_name_and_password(desk: Path) -> None:
@@ -135,7 +171,7 @@ def test_limits_of_an_approval_are_checked() -> None:
     assert demur(*words, "--for", "60d").status == 2
     done = demur(*words, "--scope", "--uses", "3", "--for", "8h", stdin=f"{PASSWORD}\n")
     assert done.status == 0
-    [vote] = json.loads(demur("approvals", "show", "last").out)["votes"]
+    [vote] = show_request()["votes"]
     assert vote["limits"] == {"covers": "scope", "uses": 3, "valid_s": 28800}
 
 
@@ -144,6 +180,9 @@ def test_what_is_due_is_done_for_cron(desk: Path) -> None:
     assert demur("approvals", "run-due").out == "nothing is due\n"
     with open_store(desk / "demur.db") as store, store.backend._open_write() as execute:
         execute("UPDATE approvals SET expires_at = :past", {"past": "2020-01-01T00:00:00.000Z"})
+    shown = demur("approvals", "show", "last").out
+    assert shown.startswith("expired\n")
+    assert "Nobody decided in time" in shown
     [step] = map(json.loads, demur("approvals", "run-due", "--json").out.splitlines())
     assert step == {"decision_id": record["decision_id"], "step": "expire", "group": ""}
     assert demur("approvals", "wait", "last").status == 3

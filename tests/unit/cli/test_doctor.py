@@ -209,6 +209,13 @@ def test_doctor_lists_trusted_keys_by_holder() -> None:
     assert "ok       keys       grants of user:mary are accepted\n" in demur("doctor").out
 
 
+def test_doctor_says_that_approvals_of_people_count() -> None:
+    assert "no trusted keys, so no grant is accepted" in demur("doctor").out
+    demur("people", "init")
+
+    assert "ok       keys       grants of people are accepted\n" in demur("doctor").out
+
+
 def test_keys_that_cannot_be_read_are_a_problem() -> None:
     setting('keys = "gone.json"')
 

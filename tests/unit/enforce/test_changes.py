@@ -270,6 +270,21 @@ def test_an_adapter_changes_only_what_it_carries(gate: Gate) -> None:
         Enforcer.coerce(gate, on_finding={"output": "mask"}, carried={Surface.INPUT})
 
 
+def test_a_named_surface_that_an_adapter_cannot_change_is_refused(gate: Gate) -> None:
+    wide = Enforcer(gate, on_finding={"input": "redact", "tool_result": "mask"})
+    narrow = Enforcer.coerce(wide, carried={Surface.TOOL_RESULT})
+
+    assert wide.check_prompt(TEXT).changes is not None
+    refusal = narrow.check_prompt(TEXT).refusal
+    assert refusal is not None
+    assert refusal.code == "SECRET_LEAK"
+    assert narrow.check_tool_result("read", TEXT).changes is not None
+    assert not Enforcer.coerce(narrow).check_tool_result("read", TEXT).allowed
+    other = Enforcer.coerce(wide, on_finding={"tool_result": "mask"}, carried={Surface.TOOL_RESULT})
+    assert other.check_prompt(TEXT).allowed
+    assert Enforcer.coerce(Enforcer(gate, on_finding="redact")).check_prompt(TEXT).allowed
+
+
 def test_general_settings_are_about_secrets_and_all_soft_answers() -> None:
     registry = Enforcer().registry
     blots = read_on_finding("mask", registry)

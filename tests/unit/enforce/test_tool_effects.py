@@ -501,3 +501,28 @@ def test_the_argument_tells_what_is_run(
     name: str, arguments: dict[str, Any], commands: list[str]
 ) -> None:
     assert list_commands(name, arguments) == commands
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_allowed"),
+    [
+        ({"path": "notes.txt", "cwd": "/desk/app"}, True),
+        ({"path": "hosts", "cwd": "/etc"}, False),
+        ({"path": "../notes.txt", "workdir": "/desk/app"}, False),
+    ],
+)
+def test_a_relative_path_begins_in_the_folder_that_the_call_names(
+    arguments: dict[str, str], *, is_allowed: bool
+) -> None:
+    guards = GuardSettings(code_execution={"workspace": ["/desk/app"]})
+    enforcer = build_enforcer(None, guards)
+
+    result = enforcer.check_tool_call("write_file", {**arguments, "content": "x"})
+
+    assert result.allowed is is_allowed
+
+
+def test_without_a_workspace_a_file_tool_works_in_the_folder_that_its_call_names() -> None:
+    call = {"path": "/srv/notes.txt", "content": "x", "cwd": "/desk/app"}
+
+    assert not Enforcer().check_tool_call("write_file", call)

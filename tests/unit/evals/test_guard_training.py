@@ -93,6 +93,13 @@ def test_a_rate_that_the_rows_cannot_support_is_refused() -> None:
     check_rate(0.037, 80, "rows.jsonl")
 
 
+def test_one_row_too_few_is_counted_as_one() -> None:
+    with pytest.raises(InputError) as caught:
+        check_rate(0.2, 13, "rows.jsonl")
+
+    assert caught.value.help == "add 1 row to allow, or promise less: --max-false-holds 0.206"
+
+
 def test_repeated_rows_do_not_support_a_lower_rate() -> None:
     repeated = [row._replace(group=row.text) for row in sample_rows()] * 8
     options = TrainingOptions(name="deals", code="TOPIC_DENIED", max_false_holds=0.005)

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +257,21 @@ def test_the_built_in_suites_are_known_by_name() -> None:
     contrast = ("contrast_check", "contrast_train")
     assert builtin_suites() == ("builtin", *contrast, "multilingual", "smoke")
     assert load_suite("smoke") is load_suite("smoke")
+
+
+@pytest.fixture
+def without_models(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run as if the learned models were not installed."""
+    monkeypatch.setattr("demur.evals.suite.models_package", lambda: None)
+    load_builtin = suite_module._load_builtin
+    load_builtin.cache_clear()
+    yield
+    load_builtin.cache_clear()
+
+
+@pytest.mark.usefixtures("without_models")
+def test_a_suite_of_the_models_says_how_to_get_them() -> None:
+    assert "contrast_train" not in builtin_suites()
+    with pytest.raises(SuiteError, match="comes with the learned models") as raised:
+        load_suite("contrast_train")
+    assert "demur-models" in str(raised.value)

@@ -139,6 +139,45 @@ def test_the_cache_is_protected_by_the_names_of_home_too(monkeypatch: pytest.Mon
         assert result.refusal.code == "PRIVILEGE_ESCALATION"
 
 
+WAYS_INTO_THE_CACHE = (
+    "cp mine ~/.cache/dem*/x.database",
+    "cp mine ~/.c*/demur/x.database",
+    "rm -rf ~/.cache/d*r",
+    "cp -r mine/demur ~/.cache",
+    "cp -r other mine/demur ~/.cache/",
+    "rsync -a mine/demur ~/.cache",
+    "unzip mine.zip -d ~/.cache/demur",
+    "git clone http://x.example/a ~/.cache/demur",
+    "wget -P ~/.cache/demur http://x.example/a",
+    "curl --output-dir ~/.cache/demur -O http://x.example/a",
+    "dd if=mine of=~/.cache/demur/x.database",
+    "mkfifo ~/.cache/demur/x.database",
+    "mount --bind mine ~/.cache/demur",
+    "find ~/.cache/demur -delete",
+)
+ORDINARY_WORK = (
+    "cp -r mine/other ~/.cache",
+    "ls ~/.cache/dem*",
+    "rm -rf ~/.cache/pip*",
+    "git clone http://x.example/demur work",
+    "unzip mine.zip -d work",
+)
+
+
+def test_no_command_finds_a_way_into_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DEMUR_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    enforcer = open_enforcer(store=None)
+
+    for command in WAYS_INTO_THE_CACHE:
+        refusal = enforcer.check_tool_call("bash", {"command": command}).refusal
+        assert refusal is not None, command
+        assert refusal.code == "PRIVILEGE_ESCALATION", command
+    for command in ORDINARY_WORK:
+        assert enforcer.check_tool_call("bash", {"command": command}).allowed, command
+
+
 def run_python(code: str) -> str:
     """Return what a fresh process prints."""
     done = subprocess.run(

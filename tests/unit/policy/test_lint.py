@@ -10,7 +10,7 @@ from support.small_policies import CORE, REQUESTS, SMALL_POLICIES, policy_of, ru
 from demur.codes.lint_rules import LintLevel
 from demur.codes.vocabulary import Surface
 from demur.errors import Problem
-from demur.model.finding import Finding
+from demur.model.finding import Action, Finding
 from demur.policy.evaluation import CompiledPolicy
 from demur.policy.lint import LINT_LEVELS, PolicyDiagnostic, diagnose_problem, lint_policy
 from demur.policy.loader import load_policy, parse_policy
@@ -18,7 +18,6 @@ from demur.policy.policy import Policy
 
 EXAMPLE = Path(__file__).parents[3] / "examples/policies/support.yaml"
 A, B = {"action_type": "x"}, {"action_type": "x", "request_id": {"exists": True}}
-SEEN = {"findings.codes": {"contains": "DESTRUCTIVE_ACTION"}}
 
 
 def diagnostics(*rules: dict[str, Any], **head: Any) -> list[PolicyDiagnostic]:
@@ -84,17 +83,18 @@ def test_a_narrower_rule_with_a_code_of_its_own_is_fine() -> None:
     assert names(rule(A), rule(B, codes=["RATE_LIMIT"])) == []
 
 
-def test_a_finding_speaks_for_itself() -> None:
-    assert names(rule({**A, **SEEN}, codes=["DESTRUCTIVE_ACTION"])) == ["unreachable-rule"]
-    assert names(rule({**A, **SEEN}, "DENY", codes=["DESTRUCTIVE_ACTION"])) == []
-    hard = {"findings.codes": {"contains": "RCE_RISK"}}
-    assert names(rule(hard)) == ["shadowed-by-stricter"]
+def test_a_finding_whose_warning_binds_speaks_for_itself() -> None:
+    seen = {"findings.codes": {"contains": "CRISIS_ESCALATION"}}
+
+    assert names(rule({**A, **seen}, codes=["CRISIS_ESCALATION"])) == ["unreachable-rule"]
+    assert names(rule({**A, **seen}, "DENY", codes=["CRISIS_ESCALATION"])) == []
 
 
-def test_a_finding_in_shadow_does_not_speak() -> None:
-    shadow = [{"code": "DESTRUCTIVE_ACTION", "reason": "tried elsewhere"}]
+@pytest.mark.parametrize("code", ["DESTRUCTIVE_ACTION", "RCE_RISK"])
+def test_a_rule_may_refuse_where_a_guard_only_warns(code: str) -> None:
+    seen = {"findings.codes": {"contains": code}}
 
-    assert names(rule(SEEN, codes=["DESTRUCTIVE_ACTION"]), shadow=shadow) == []
+    assert names(rule({**A, **seen}, codes=[code])) == []
 
 
 def test_the_same_condition_twice_is_one_rule_in_two() -> None:
@@ -188,7 +188,10 @@ def test_the_ids_of_lints_are_sorted_kebab_case() -> None:
 
 FINDINGS = st.lists(
     st.builds(
-        Finding, code=st.sampled_from(["RCE_RISK", "RATE_LIMIT"]), surface=st.just(Surface.INPUT)
+        Finding,
+        code=st.sampled_from(["RCE_RISK", "RATE_LIMIT", "CRISIS_ESCALATION"]),
+        surface=st.just(Surface.INPUT),
+        action=st.sampled_from(Action),
     ),
     max_size=2,
 )

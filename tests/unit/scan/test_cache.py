@@ -1,5 +1,6 @@
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,18 @@ def test_a_file_that_others_can_write_and_a_link_are_not_believed(folder: Path) 
 
     (folder / "key.database").chmod(0o666)
     assert cache.load_cached(folder, "key") is None
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(folder: Path) -> None:
+    os.mkfifo(folder / "key.database", 0o600)
+    found: list[bytes | None] = []
+    reader = threading.Thread(
+        target=lambda: found.append(cache.load_cached(folder, "key")), daemon=True
+    )
+    reader.start()
+    reader.join(timeout=30)
+
+    assert found == [None]
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ class Attacked(NamedTuple):
             "surface": "input",
             "code": "RCE_RISK",
         }
+        if route.path.startswith("/download/"):
+            known["name"] = "decisions.json"
 
         def fill(match: re.Match[str]) -> str:
             return quote(known.get(match[1], "nothing") if value is None else value, safe="")
@@ -186,11 +188,23 @@ def make_attacked(call: Caller) -> Attacked:
     return Attacked(call, made["decision_id"], waits["decision_id"], key_id, sessions, keys)
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared_place(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Yield the address of a store that tests share."""
+    if request.param == "sqlite":
+        yield ":memory:"
+        return
+    server = request.getfixturevalue("postgres_server")
+    url: str = server.new_database()
+    yield url
+    server.drop(url)
+
+
 @pytest.fixture(scope="module")
-def attacked() -> Iterator[Attacked]:
-    """Yield a service that no attack of these tests may change."""
+def attacked(shared_place: str) -> Iterator[Attacked]:
+    """Yield a service that no attack of these tests may change, on each database."""
     with (
-        gate_over(open_store(":memory:")) as gate,
+        gate_over(open_store(shared_place)) as gate,
         site_of(gate, SETTINGS, clock=Ticking(NOON), metrics=Metrics()) as site,
     ):
         yield make_attacked(site.call)

@@ -107,7 +107,11 @@ def test_a_row_begins_with_its_record(backend: Backend) -> None:
     ]
     assert backend.list_approvals("acme", groups=["desk"]) == [approval(1)]
     assert len(backend.list_approvals("acme", "waiting", ["leads"])) == 2
-    assert backend.list_approvals(before=decision_id(2)) == [approval(1)]
+    assert backend.list_approvals(start=decision_id(2)) == [approval(1)]
+    assert backend.list_approvals("acme", start=decision_id(1), oldest_first=True) == [
+        approval(3, group_name="leads")
+    ]
+    assert backend.list_approvals("acme", oldest_first=True)[0] == approval(1)
     assert backend.list_approvals(state="approved") == []
     assert backend.list_approvals("acme", "' OR 1=1 --", ["'; DROP TABLE approvals; --"]) == []
     assert backend.count_waiting() == 3

@@ -534,7 +534,9 @@ def test_a_cancelled_caller_counts_as_not_notified(path: Path) -> None:
         async def cancelled() -> None:
             with write_lock(path):
                 task = asyncio.create_task(store.aput(make_record(1)))
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0)
+                # From then on the record waits for the lock, and is stored whoever waits for it.
+                assert soon(lambda: store._committer._leading and not store._committer._pending)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task

@@ -6,10 +6,19 @@ from cli_page import (
     _LeafCommand,
     _render_command,
     generated_files,
-    render_reference,
+    render_list,
+    render_pages,
 )
 
-from demur.cli.main import COMMANDS, STATUSES
+from demur.cli.main import COMMANDS, GROUPS, STATUSES
+
+PAGES = render_pages()
+
+
+def part_of(command: str) -> str:
+    """Return the part of a page that is about one command."""
+    [page] = [text for text in PAGES.values() if f"\n## demur {command}\n" in text]
+    return page.partition(f"\n## demur {command}\n")[2].partition("\n## ")[0]
 
 
 def page_of(parser: argparse.ArgumentParser) -> str:
@@ -22,54 +31,60 @@ def parser_with(*names: str, **options: object) -> argparse.ArgumentParser:
     return parser
 
 
-def test_there_is_one_page() -> None:
-    assert list(generated_files()) == [("docs/reference/cli.md", render_reference())]
+def test_there_is_a_list_and_a_page_for_each_group() -> None:
+    paths = [path for path, _ in generated_files()]
+
+    assert paths[0] == "docs/reference/cli.md"
+    assert set(paths[1:]) == {f"docs/reference/cli/{name}.md" for name in PAGES}
+    assert set(GROUPS) < set(PAGES)
 
 
-def test_every_command_has_a_section_and_a_row_that_leads_to_it() -> None:
-    page = render_reference()
-
+def test_every_command_is_on_one_page_and_has_a_row_that_leads_to_it() -> None:
     for command in COMMANDS:
         anchor = f"demur-{command.name.replace(' ', '-')}"
-        assert f"\n## demur {command.name}\n" in page
-        assert f"| [`demur {command.name}`](#{anchor}) | {command.summary} |" in page
+        [page] = [name for name, text in PAGES.items() if f"\n## demur {command.name}\n" in text]
+        row = f"| [`demur {command.name}`](cli/{page}.md#{anchor}) | {command.summary} |"
+        assert row in render_list()
 
 
-def test_the_page_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = render_reference()
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_begins_with_examples_that_the_tests_of_the_documentation_run(name: str) -> None:
+    assert "```console\n$ " in PAGES[name].partition("\n## ")[0]
+
+
+def test_the_pages_do_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = render_list()
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("FORCE_COLOR", "1")
 
-    assert render_reference() == before
-    assert "\x1b" not in before
+    assert render_list() == before
+    assert render_pages() == PAGES
+    assert not any("\x1b" in page for page in (before, *PAGES.values()))
 
 
 def test_every_exit_status_is_explained() -> None:
     assert set(STATUSES) <= set(STATUS_MEANING)
     for status, meaning in STATUS_MEANING.items():
-        assert f"| {status} | {meaning} |" in render_reference()
+        assert f"| {status} | {meaning} |" in render_list()
 
 
 def test_one_table_lists_the_statuses_of_all_commands_that_have_their_own() -> None:
-    section = render_reference().partition("\n## Exit statuses\n")[2].partition("\n## ")[0]
+    section = render_list().partition("\n## Exit statuses\n")[2].partition("\n## ")[0]
 
     for command in COMMANDS:
         own = dict(command.statuses) != {0: "done", 1: "an error", 2: "usage"}
         meanings = "; ".join(f"{status} {text}" for status, text in command.statuses.items())
-        row = f"(#demur-{command.name.replace(' ', '-')}) | {meanings} |"
+        row = f"#demur-{command.name.replace(' ', '-')}) | {meanings} |"
         assert (row in section) is own, command.name
 
 
 def test_each_command_shows_its_example() -> None:
-    page = render_reference()
-
     for command in COMMANDS:
-        part = page.partition(f"\n## demur {command.name}\n")[2].partition("\n## ")[0]
-        assert f"Example:\n\n```text\n{command.example}\n```" in part
+        assert f"Example:\n\n```text\n{command.example}\n```" in part_of(command.name)
 
 
 def test_a_command_shows_how_it_is_called_and_what_its_arguments_mean() -> None:
-    page = render_reference().partition("\n## demur codes export\n")[2].partition("\n## ")[0]
+    page = part_of("codes export")
 
     assert "\ndemur codes export --to FORM [--out FILE] [--registry FILE]...\n" in page
     assert "| `--out` | write to this file; default: standard output |  |" in page

@@ -60,13 +60,16 @@ def test_a_check_reports_and_writes_nothing(generate: ModuleType, tmp_path: Path
     assert not (tmp_path / "b.md").exists()
 
 
-def test_the_page_of_a_code_that_is_gone_is_removed(generate: ModuleType, tmp_path: Path) -> None:
-    files = [(f"{generate.PAGES}/KEPT.md", "kept\n")]
-    gone = tmp_path / generate.PAGES / "GONE.md"
+@pytest.mark.parametrize("folder", ["docs/reference/codes", "docs/reference/cli"])
+def test_a_page_that_is_generated_no_more_is_removed(
+    generate: ModuleType, tmp_path: Path, folder: str
+) -> None:
+    files = [(f"{folder}/KEPT.md", "kept\n")]
+    gone = tmp_path / folder / "GONE.md"
     gone.parent.mkdir(parents=True)
     gone.write_text("gone")
 
-    assert f"{generate.PAGES}/GONE.md" in generate.update(tmp_path, files, write=False)
+    assert f"{folder}/GONE.md" in generate.update(tmp_path, files, write=False)
     assert gone.exists()
     generate.update(tmp_path, files, write=True)
     assert not gone.exists()
@@ -88,7 +91,7 @@ def test_a_check_that_finds_something_says_what_helps(
     generate: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(generate, "outputs", lambda: iter([("no/such/file.md", "")]))
-    monkeypatch.setattr(generate, "PAGES", "no/such")
+    monkeypatch.setattr(generate, "FOLDERS", ("no/such",))
 
     assert generate.main(["--check"]) == 1
     shown = capsys.readouterr()

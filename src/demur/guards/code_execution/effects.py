@@ -45,7 +45,10 @@ class EffectKind(StrEnum):
 
 
 class FileEffect(NamedTuple):
-    """An effect on one file or tree; `append`: the old content stays; `empty`: none is added."""
+    """An effect on one file or tree; `append`: the old content stays; `empty`: none is added.
+
+    If the target is a folder, what is written there has one of `names`.
+    """
 
     kind: EffectKind
     target: Arg
@@ -53,6 +56,7 @@ class FileEffect(NamedTuple):
     append: bool = False
     from_search: bool = False
     empty: bool = False
+    names: tuple[str, ...] = ()
 
 
 EffectReader = Callable[[ProgramCall], Iterator[FileEffect]]
@@ -188,11 +192,17 @@ def _copy_effects(call: ProgramCall) -> Iterator[FileEffect]:
         elif call.verb == "mv":
             yield FileEffect(EffectKind.ALTER, source, tree=True)
     if target is not None:
-        name = sources[0].text.rstrip("/").rpartition("/")[2] if len(sources) == 1 else ""
+        names = tuple(map(_last_name, sources))
+        name = names[0] if len(names) == 1 else ""
         whole = f"{target.text.rstrip('/')}/{name}" if target.text.endswith("/") else target.text
         # The content that a copy replaces is unknown, but copying `/dev/null` empties the target.
         blank = any(source.text == "/dev/null" for source in sources)
-        yield FileEffect(EffectKind.WRITE, target._replace(text=whole), append=not blank)
+        written = target._replace(text=whole)
+        yield FileEffect(EffectKind.WRITE, written, append=not blank, names=names)
+
+
+def _last_name(source: Arg) -> str:
+    return source.text.rstrip("/").rpartition("/")[2]
 
 
 def _tee_effects(call: ProgramCall) -> Iterator[FileEffect]:
@@ -206,6 +216,8 @@ def _dd_effects(call: ProgramCall) -> Iterator[FileEffect]:
     blank = call.has_arg("if=/dev/zero", "if=/dev/urandom", "if=/dev/random")
     for arg in call.args:
         name, _, value = arg.text.partition("=")
+        if value.startswith("~/"):
+            value = f"{HOME}{value[1:]}"
         if name == "of":
             outside = value.startswith("/") and not value.startswith("/tmp/")  # noqa: S108 - a name
             kind = EffectKind.WIPE if blank and outside else EffectKind.WRITE
@@ -260,7 +272,8 @@ def _transfer_effects(call: ProgramCall) -> Iterator[FileEffect]:
             yield FileEffect(EffectKind.READ, operand)
     if len(options.operands) > 1 and not _is_remote(options.operands[-1].text):
         last = options.operands[-1]
-        yield FileEffect(EffectKind.WRITE, last, append=True)
+        names = tuple(map(_last_name, options.operands[:-1]))
+        yield FileEffect(EffectKind.WRITE, last, append=True, names=names)
         deletes = any(name.startswith("--delete") for name in options.names)
         if deletes and not options.has_any("-n", "--dry-run"):
             yield FileEffect(EffectKind.DELETE, last, tree=True)
@@ -271,19 +284,50 @@ def _is_remote(text: str) -> bool:
     return bool(colon) and "/" not in head
 
 
-def _option_reader(read_options: str, write_options: str) -> EffectReader:
-    """Return a reader for programs that name their files by option."""
-    reads, writes = word_set(read_options), word_set(write_options)
+def _option_reader(read_options: str, write_options: str, folder_options: str = "") -> EffectReader:
+    """Return a reader for programs that name their files, and folders for them, by option."""
+    reads, writes, folders = map(word_set, (read_options, write_options, folder_options))
 
     def read(call: ProgramCall) -> Iterator[FileEffect]:
-        options = parse_options(call.args, reads | writes | _URL_VALUED)
+        options = parse_options(call.args, reads | writes | folders | _URL_VALUED)
         for name, value in options.values.items():
-            if name in writes and value.text != "-":
-                yield FileEffect(EffectKind.WRITE, value)
+            if (name in writes and value.text != "-") or name in folders:
+                yield FileEffect(EffectKind.WRITE, value, append=name in folders)
             elif name in reads:
                 yield FileEffect(EffectKind.READ, value)
 
     return read
+
+
+def _unzip_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    """`unzip` reads its archive, and writes to the folder that `-d` names."""
+    options = parse_options(call.args, word_set("-d -P -x -I -O"))
+    for operand in options.operands[:1]:
+        yield FileEffect(EffectKind.READ, operand)
+    if folder := options.values.get("-d"):
+        yield FileEffect(EffectKind.WRITE, folder, append=True)
+
+
+def _git_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    """`git clone` and `git init` write to the folder that they name."""
+    operands = parse_options(call.args, _GIT_VALUED).operands
+    action, *named = operands or (call.name,)
+    folders = {"clone": named[1:2], "init": named[:1], "worktree": named[1:2]}
+    for folder in folders.get(action.text, ()):
+        yield FileEffect(EffectKind.WRITE, folder, append=True)
+
+
+_GIT_VALUED = word_set(
+    "-C -c --git-dir --work-tree -b --branch -o --origin --depth --reference --template"
+    " --separate-git-dir -j --jobs --filter -B --shallow-since"
+)
+
+
+def _mount_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    """`mount` puts other files in the place of a folder."""
+    options = parse_options(call.args, word_set("-t --types -o --options -L -U"))
+    for operand in options.operands[1:]:
+        yield FileEffect(EffectKind.ALTER, operand)
 
 
 def _find_effects(call: ProgramCall) -> Iterator[FileEffect]:
@@ -361,9 +405,15 @@ _EFFECT_READERS: dict[str, EffectReader] = {
         _operand_reader("-m --reference", EffectKind.ALTER),
     ),
     "truncate": _operand_reader("-s --size -r --reference", EffectKind.WRITE),
-    "curl": _option_reader("-T --upload-file -K --config", "-o --output"),
-    "aria2c": _option_reader("-i --input-file", "-o --out"),
-    "wget": _option_reader("-i --post-file --body-file", "-O --output-document"),
+    "curl": _option_reader("-T --upload-file -K --config", "-o --output", "--output-dir"),
+    "aria2c": _option_reader("-i --input-file", "-o --out", "--dir"),
+    "wget": _option_reader(
+        "-i --post-file --body-file", "-O --output-document", "-P --directory-prefix"
+    ),
+    "unzip": _unzip_effects,
+    "git": _git_effects,
+    "mount": _mount_effects,
+    **dict.fromkeys(("mkfifo", "mknod"), _operand_reader("-m --mode", EffectKind.ALTER)),
     "openssl": _option_reader("-in -inkey", "-out"),
     "gpg": _operand_reader(
         "-o --output -r --recipient -u --local-user --passphrase --passphrase-fd --cipher-algo",
@@ -415,7 +465,9 @@ def rules_for_effect(effect: FileEffect, cwd: str, bounds: WorkspaceBounds) -> I
     if where is PathKind.STREAM:
         return
     path = canonical_path(text, cwd)
-    if changes_own_files(path, bounds, tree=effect.tree or effect.kind is EffectKind.ALTER):
+    whole = effect.tree or effect.kind is EffectKind.ALTER
+    paths = (path, *(f"{path}/{name}" for name in effect.names if name))
+    if any(changes_own_files(one, bounds, tree=whole) for one in paths):
         yield CommandHit("OWN_FILES", text)
     if effect.kind is EffectKind.ALTER:
         if effect.tree and (vital := vital_kind(text, cwd, bounds)):

@@ -394,6 +394,8 @@ def _expand_tilde(text: str) -> str:
     name, slash, rest = text[1:].partition("/")
     if name in {"", "+"}:
         return HOME + slash + rest
+    if name == "root":
+        return f"/root{slash}{rest}"
     return f"/home/{name}{slash}{rest}" if name.isidentifier() else text
 
 

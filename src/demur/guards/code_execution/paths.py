@@ -8,6 +8,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -252,7 +253,7 @@ def _is_project_copy(path: str, start: int, bounds: WorkspaceBounds) -> bool:
 def changes_own_files(path: str, bounds: WorkspaceBounds, *, tree: bool = False) -> bool:
     """Whether `path` is a file of demur itself, by its name or as the settings name it.
 
-    With `tree`, a folder that holds one counts as well.
+    With `tree`, a folder that holds one counts as well. A pattern counts if it names one.
     """
     if _patterns()["own"].search(path):
         return True
@@ -263,10 +264,29 @@ def changes_own_files(path: str, bounds: WorkspaceBounds, *, tree: bool = False)
     plain = path.lower().rstrip("/")
     # The root has rules of its own.
     holds = tree and plain != ""
+    is_pattern = _WILDCARD.search(plain) is not None
     return any(
-        plain == own or plain.startswith(f"{own}/") or (holds and own.startswith(f"{plain}/"))
+        plain == own
+        or plain.startswith(f"{own}/")
+        or (holds and own.startswith(f"{plain}/"))
+        or (is_pattern and _may_name(plain, own, tree=tree))
         for own in bounds.protected
     )
+
+
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+def _may_name(pattern: str, own: str, *, tree: bool) -> bool:
+    """Whether a shell's pattern names a protected file, one inside of it, or a folder above it.
+
+    A last `*` names everything, and so nothing in particular.
+    """
+    parts, names = pattern.split("/"), own.split("/")
+    if len(parts) <= len(names) and _ALL.fullmatch(parts[-1]):
+        return False
+    is_reached = len(parts) >= len(names) or tree
+    return is_reached and all(map(fnmatchcase, names, parts))
 
 
 def is_agent_note(path: str) -> bool:

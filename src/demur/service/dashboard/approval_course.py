@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 import msgspec
 
+from demur.gate.approvals import describe_limits, describe_period
 from demur.service.calls import ApiCall
 from demur.store.events import APPROVAL_ESCALATED, APPROVAL_EVENTS, APPROVAL_VOTE, read_event
 from demur.store.rows import ApprovalRow, ApprovalVote
@@ -13,12 +13,7 @@ from demur.store.rows import ApprovalRow, ApprovalVote
 _MAX_EVENTS = 5000
 # How long an approval may last, as the form offers it.
 VALID_CHOICES = {
-    "900": "15 minutes",
-    "3600": "1 hour",
-    "28800": "8 hours",
-    "86400": "1 day",
-    "604800": "7 days",
-    "2592000": "30 days",
+    str(one): describe_period(one) for one in (900, 3600, 28_800, 86_400, 604_800, 2_592_000)
 }
 
 
@@ -74,19 +69,6 @@ def _read_events(
         else:
             yield msgspec.structs.replace(step, kind=str(event.what.get("state", "")))
             return
-
-
-def describe_limits(limits: Mapping[str, Any]) -> str:
-    """Return the limits of an approval in words."""
-    if not limits:
-        return ""
-    seconds = str(limits.get("valid_s", ""))
-    valid = VALID_CHOICES.get(seconds, f"{seconds} seconds")
-    if limits.get("covers") != "scope":
-        return f"this request, once, within {valid}"
-    uses = limits.get("uses", 1)
-    times = "once" if uses == 1 else f"{uses} times"
-    return f"this action of the same requester, {times} within {valid}"
 
 
 def _follow_resolution(call: ApiCall, row: ApprovalRow) -> Iterator[CourseStep]:

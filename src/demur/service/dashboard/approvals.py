@@ -1,6 +1,6 @@
 """The pages of approvals: what waits for people, and one request with its forms and its course."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from heapq import merge
 from itertools import islice
@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from demur.audit.report import report_decision
+from demur.audit.report import read_personal, report_decision
 from demur.codes.registry import Registry
 from demur.errors import InputError
 from demur.gate.approval_queue import MAX_APPROVAL_NOTE, ApprovalLimits
-from demur.gate.approvals import ApprovalSettings, is_own_request, parse_moment
+from demur.gate.approvals import ApprovalSettings, is_own_request, parse_moment, shown_state
 from demur.gate.clock import format_timestamp
-from demur.model.record import DecisionRecord, Personal
+from demur.model.record import DecisionRecord
 from demur.observe.approval_notices import NoticeState, read_notice_state
 from demur.service.authentication import LOCAL, Principal, Role
 from demur.service.calls import ApiAnswer, ApiCall
@@ -62,24 +62,18 @@ class ApprovalCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def approvals_page(call: ApiCall) -> ApiAnswer:
-    """Return the queue of what waits, or what was decided."""
+    """Return what waits, the oldest first, or what was decided, the newest first."""
     store, tenant, now = call.service.store, call.chosen_tenant(), call.service.clock()
     tab = "decided" if call.query.get("tab") == "decided" else "waiting"
+    waits = tab == "waiting"
     group, mine = call.query.get("group", "").strip(), call.query.get("mine") == "1"
     state = call.query.get("state", "")
-    states = _DECIDED if tab == "decided" else (ApprovalState.WAITING,)
-    if state in states:
-        states = (ApprovalState(state),)
-    before = call.query.get("before", "")
-    start = before if is_page_start(before) else ""
-    groups = [group] if group else _deciding_groups(call.caller) if mine else None
-    pages = [
-        store.list_approvals(tenant, one, groups, start or None, _PER_PAGE + 1) for one in states
-    ]
-    rows = list(islice(merge(*pages, key=lambda one: one.decision_id, reverse=True), _PER_PAGE + 1))
+    named = call.query.get("start", "")
+    start = named if is_page_start(named) else ""
+    rows = list(islice(find_requests(call, start, _PER_PAGE + 1), _PER_PAGE + 1))
     shown = rows[:_PER_PAGE]
     given = store.count_votes([one.decision_id for one in shown], format_timestamp(now))
-    filters = {"tab": "" if tab == "waiting" else tab, "group": group, "state": state}
+    filters = {"tab": "" if waits else tab, "group": group, "state": state}
     return render_page(
         call,
         "approvals.html",
@@ -93,9 +87,33 @@ def approvals_page(call: ApiCall) -> ApiAnswer:
         groups=list(call.service.gate.approvals.groups),
         is_later=bool(start),
         following=shown[-1].decision_id if len(rows) > len(shown) else "",
-        undelivered=_find_undelivered(shown) if tab == "waiting" else None,
+        undelivered=_find_undelivered(shown) if waits else None,
         **_describe_caller(call.caller),
     )
+
+
+def find_requests(call: ApiCall, start: str = "", at_once: int = 200) -> Iterator[ApprovalRow]:
+    """Yield the requests that fit a query, in the order of the page, from behind `start` on."""
+    query, store, tenant = call.query, call.service.store, call.chosen_tenant()
+    waits = query.get("tab") != "decided"
+    states = (ApprovalState.WAITING,) if waits else _DECIDED
+    if query.get("state", "") in states:
+        states = (ApprovalState(query["state"]),)
+    group = query.get("group", "").strip()
+    mine = _deciding_groups(call.caller) if query.get("mine") == "1" else None
+    groups = [group] if group else mine
+
+    def read_state(state: str) -> Iterator[ApprovalRow]:
+        """Yield the requests of one state, which are read in parts."""
+        behind = start or None
+        while rows := store.list_approvals(
+            tenant, state, groups, behind, at_once, oldest_first=waits
+        ):
+            yield from rows
+            behind = rows[-1].decision_id
+
+    found = [read_state(state) for state in states]
+    yield from merge(*found, key=lambda one: one.decision_id, reverse=not waits)
 
 
 def _deciding_groups(caller: Principal) -> list[str] | None:
@@ -136,12 +154,6 @@ def _build_card(call: ApiCall, approval: ApprovalRow, given: int, now: datetime)
 
 def _name_reasons(codes: Sequence[str], registry: Registry) -> list[tuple[str, str]]:
     return [(code, registry[code].title if code in registry else "") for code in codes]
-
-
-def shown_state(row: ApprovalRow, now: datetime) -> str:
-    """Return where a request stands; one whose time is over has expired, closed or not."""
-    is_over = row.state == ApprovalState.WAITING and row.expires_at <= format_timestamp(now)
-    return str(ApprovalState.EXPIRED) if is_over else row.state
 
 
 def describe_left(row: ApprovalRow, now: datetime) -> str:
@@ -226,7 +238,7 @@ def _render_approval(
 ) -> ApiAnswer:
     record, now = require_record(call), call.service.clock()
     approval = require_approval(call)
-    personal = _readable_personal(record)
+    personal = read_personal(record)
     store, votes = call.service.store, call.service.store.list_votes(approval.decision_id)
     approving = store.find_approving_votes([approval.decision_id], format_timestamp(now))
     registry, report = call.service.gate.registry, report_decision(call.service.store, record)
@@ -262,13 +274,6 @@ def _render_approval(
         problem=problem,
         **_describe_caller(call.caller),
     )
-
-
-def _readable_personal(record: DecisionRecord) -> Personal | None:
-    try:
-        return record.personal
-    except InputError:
-        return None
 
 
 def _next_group(row: ApprovalRow, settings: ApprovalSettings) -> dict[str, str] | None:

@@ -20,6 +20,8 @@ from demur.audit.report import (
     format_amount,
     render_ticket,
     report_decision,
+    request_intent,
+    request_subject,
     summarize_grants,
 )
 from demur.codes.vocabulary import Verdict
@@ -163,27 +165,6 @@ def decision_row(record: DecisionRecord, *, with_tenant: bool = False) -> Decisi
         who=request_subject(record),
         enforced=record.enforced,
     )
-
-
-def request_intent(record: DecisionRecord) -> str:
-    """Return the intent of the request, if it has one and was not erased."""
-    personal = _readable_personal(record)
-    action = {} if personal is None else personal.request.get("action")
-    intent = action.get("intent") if isinstance(action, dict) else None
-    return intent if isinstance(intent, str) else ""
-
-
-def request_subject(record: DecisionRecord) -> str:
-    """Return the requester, if it is known and was not erased."""
-    personal = _readable_personal(record)
-    return "" if personal is None else personal.requester or ""
-
-
-def _readable_personal(record: DecisionRecord) -> Personal | None:
-    try:
-        return record.personal
-    except InputError:
-        return None
 
 
 _MAX_NEARBY = 6

@@ -1,4 +1,4 @@
-"""Lists as files: the same decisions, reasons, labels and grants as on the pages, all of them.
+"""Lists as files: the same decisions, approvals, reasons and so on as on the pages, all of them.
 
 A file is written row by row in bounded memory. Cells of a CSV file that a spreadsheet would take
 for a formula begin with an apostrophe.
@@ -12,20 +12,24 @@ from typing import Any
 
 import msgspec
 
+from demur.audit.report import request_intent
 from demur.codes.markup import escape_cell
+from demur.gate.approvals import shown_state
 from demur.gate.clock import format_timestamp
 from demur.gate.grants import list_grant_views
 from demur.model.record import DecisionRecord
 from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall
+from demur.service.dashboard.approvals import find_requests
 from demur.service.dashboard.decision_query import drop_unknown, read_decision_query
-from demur.service.dashboard.decisions import decision_row, request_intent
+from demur.service.dashboard.decisions import decision_row
 from demur.service.dashboard.frame import apply_tenant_choice
 from demur.service.dashboard.overview import period_counts, reason_rows
 from demur.service.dashboard.time_range import read_range, require_range
 from demur.service.json_body import encode_json
 from demur.service.problem import forbidden, invalid_call
 from demur.service.record_search import record_view
+from demur.service.routes.people import PersonView, person_view
 from demur.store.rows import REVIEW
 
 _FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
@@ -89,6 +93,12 @@ _GRANT_COLUMNS = (
     *("grant_id", "tenant", "state", "kind", "granted_by", "granted_to", "expires_at"),
     *("decision_id", "used", "revoked_at"),
 )
+_APPROVAL_COLUMNS = (
+    *("decision_id", "tenant", "state", "action", "amount", "currency", "subject", "intent"),
+    *("reason_codes", "given", "needed", "group", "requested_at", "expires_at", "closed_at"),
+    *("closed_by", "note", "resolution_id"),
+)
+_PERSON_COLUMNS = PersonView.__struct_fields__
 
 
 def _decision_columns(record: DecisionRecord) -> Row:
@@ -165,6 +175,32 @@ def _list_grants(call: ApiCall) -> list[Row]:
     ]
 
 
+def _list_approvals(call: ApiCall) -> Iterator[Row]:
+    store, now = call.service.store, call.service.clock()
+    found = find_requests(call)
+    while rows := list(islice(found, _ROWS_AT_ONCE)):
+        given = store.count_votes([row.decision_id for row in rows], format_timestamp(now))
+        for row in rows:
+            record = store.get(row.decision_id, row.tenant)
+            asked = {} if record is None else _decision_columns(record)
+            described = {
+                **row._asdict(),
+                "state": shown_state(row, now),
+                "action": row.action_type,
+                "group": row.group_name,
+                "given": given.get(row.decision_id, 0),
+                **{name: asked.get(name) for name in ("amount", "currency", "subject", "intent")},
+            }
+            yield {name: described[name] for name in _APPROVAL_COLUMNS}
+
+
+def _list_people(call: ApiCall) -> list[Row]:
+    if not call.caller.has_role(Role.ADMIN):
+        raise forbidden("only an admin may list people")
+    people = call.service.store.list_people(call.chosen_tenant())
+    return [msgspec.structs.asdict(person_view(one)) for one in people]
+
+
 async def download_list(call: ApiCall) -> ApiAnswer:
     """Return a list as a file; its name says which one and in what form.
 
@@ -215,7 +251,19 @@ def _write_grants(call: ApiCall, form: str) -> Iterator[bytes]:
     return write_json({name: row.get(name) for name in _GRANT_COLUMNS} for row in rows)
 
 
+def _write_approvals(call: ApiCall, form: str) -> Iterator[bytes]:
+    rows = _list_approvals(call)
+    return write_csv(rows, _APPROVAL_COLUMNS) if form == "csv" else write_json(rows)
+
+
+def _write_people(call: ApiCall, form: str) -> Iterator[bytes]:
+    rows = _list_people(call)
+    return write_csv(rows, _PERSON_COLUMNS) if form == "csv" else write_json(rows)
+
+
 _WRITERS = {
+    "approvals": _write_approvals,
+    "people": _write_people,
     "decisions": _write_decisions,
     "reasons": _write_reasons,
     "labels": _write_labels,

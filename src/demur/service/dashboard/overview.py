@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from demur.audit.report import request_subject
 from demur.codes.entry import Entry
 from demur.codes.meaning import entry_references
 from demur.codes.reason_code import ReasonCode
@@ -21,7 +22,7 @@ from demur.service.authentication import LOCAL
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.charts import SparkLine, spark_line, stacked_chart
 from demur.service.dashboard.counts import CodeCount, PeriodCounts, count_period
-from demur.service.dashboard.decisions import decision_row, request_subject
+from demur.service.dashboard.decisions import decision_row
 from demur.service.dashboard.frame import cached_result, count_to_review, render_page
 from demur.service.dashboard.time_range import TimeRange, require_range
 from demur.service.problem import invalid_call

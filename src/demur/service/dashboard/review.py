@@ -5,22 +5,22 @@ A better answer is kept as a note that begins with `answer:`, which is how evals
 comment next to it is a separate label before it: the latest label counts, and all are kept.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from demur.audit.report import find_cause
+from demur.audit.report import find_cause, read_personal, request_intent
 from demur.canonical import digest
 from demur.codes.vocabulary import Verdict
-from demur.errors import InputError
 from demur.evals.from_store import lacks_excerpt
 from demur.evals.preferred_answers import ANSWER_PREFIX
 from demur.gate.clock import format_timestamp
-from demur.model.record import DecisionRecord, Personal
+from demur.model.record import DecisionRecord
 from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.counts import REVIEW_PERIOD, REVIEWED_VERDICTS, count_waiting
-from demur.service.dashboard.decisions import decision_row, request_intent, view_excerpt, view_use
+from demur.service.dashboard.decisions import decision_row, view_excerpt, view_use
 from demur.service.dashboard.frame import (
     forget_result,
     is_local_path,
@@ -271,7 +271,7 @@ def group_cases(items: Iterable[ReviewItem]) -> list[list[ReviewItem]]:
 
 def _case_key(record: DecisionRecord) -> str:
     """Return what equal cases share; cases of which nothing can be compared share nothing."""
-    personal = _read_personal(record)
+    personal = read_personal(record)
     if personal is None:
         return record.decision_id
     excerpt = personal.excerpt
@@ -287,16 +287,18 @@ def _case_key(record: DecisionRecord) -> str:
     return digest([*decided, content])
 
 
-def _read_personal(record: DecisionRecord) -> Personal | None:
-    try:
-        return record.personal
-    except InputError:
-        return None
+def _split_by_codes(text: str, codes: Sequence[str]) -> list[tuple[str, bool]]:
+    """Return the pieces of a text, and which of them are codes; codes that it lacks come first."""
+    names = "|".join(map(re.escape, sorted(codes, key=len, reverse=True)))
+    pieces = re.split(rf"(?<!\w)({names})(?!\w)", text) if codes else [text]
+    split = [(piece, bool(place % 2)) for place, piece in enumerate(pieces) if piece]
+    lacking = [code for code in codes if (code, True) not in split]
+    return [item for code in lacking for item in ((code, True), (" ", False))] + split
 
 
 def _build_card(call: ApiCall, group: Sequence[ReviewItem]) -> dict[str, Any]:
     record, label = group[0]
-    personal = _read_personal(record)
+    personal = read_personal(record)
     with_tenant = call.chosen_tenant() is None
     listed = [decision_row(one.record, with_tenant=with_tenant) for one in group[:_MAX_LISTED]]
     return {
@@ -310,7 +312,7 @@ def _build_card(call: ApiCall, group: Sequence[ReviewItem]) -> dict[str, Any]:
         "is_erased": personal is None,
         "lacks_excerpt": personal is not None and lacks_excerpt(personal),
         "summary": record.explanation.summary,
-        "cause": str(find_cause(record)),
+        "cause": _split_by_codes(str(find_cause(record)), record.reason_codes),
         "label": label and label._asdict(),
         "use": [] if label is None else view_use(record, label),
     }

@@ -221,7 +221,7 @@ def test_a_missing_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_scenario_passes(scenario: Scenario, driver: FrameworkDriver) -> None:
-    skipped = scenario.point not in driver.points
+    skipped = scenario.point not in driver.points or scenario.name in getattr(driver, "skipped", ())
 
     assert run_scenario(driver, scenario) == ScenarioOutcome(
         driver.name, scenario.name, skipped=skipped

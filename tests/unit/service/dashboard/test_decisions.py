@@ -10,14 +10,13 @@ from support.dashboard_site import Element, Page, Site, small_site
 from support.gates import CORE, cleanup, finding, opened, refund
 from support.service_app import add_key
 
+from demur.audit.report import request_intent, request_subject
 from demur.model.finding import Finding, Span
 from demur.model.record import DecisionRecord
 from demur.service.dashboard import decision_list
 from demur.service.dashboard.decisions import (
     decision_row,
     mark_texts,
-    request_intent,
-    request_subject,
 )
 from demur.service.settings import ServiceSettings
 from demur.store.rows import Label

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.dashboard_site import Site
 from support.gates import refund
+from support.people import add_person
 from support.service_app import add_key
 
 from demur.service.dashboard.downloads import to_csv_cell, write_csv, write_json
@@ -70,6 +71,39 @@ def test_grants_are_for_admins(site: Site) -> None:
     assert site.get("/download/grants.csv", authorization=f"Bearer {reader}").status_code == 403
     answer = site.get("/download/grants.csv", authorization=f"Bearer {admin}")
     assert answer.text.startswith("grant_id,tenant,state")
+
+
+def test_requests_for_approval_are_a_file(site: Site) -> None:
+    waiting = read_csv(site.get("/download/approvals.csv").text)
+    listed = json.loads(site.get("/download/approvals.json?group=nobody").text)
+
+    assert [row["state"] for row in waiting] == ["waiting"] * len(waiting)
+    assert waiting[0]["action"] == "refund"
+    assert waiting[0]["amount"] == "400"
+    assert waiting[0]["needed"] == "1"
+    assert [row["decision_id"] for row in waiting] == sorted(row["decision_id"] for row in waiting)
+    assert {row["group"] for row in listed} == {""}
+    assert read_csv(site.get("/download/approvals.csv?tab=decided").text) == []
+
+
+def test_many_requests_are_all_in_the_file(empty: Site) -> None:
+    for number in range(450):
+        empty.call.service.gate.decide(refund(400, request_id=f"r-{number}"), tenant="acme")
+    rows = read_csv(empty.get("/download/approvals.csv").text)
+
+    assert len({row["decision_id"] for row in rows}) == len(rows) == 450
+
+
+def test_people_are_for_admins_and_without_passwords(site: Site) -> None:
+    store = site.call.store
+    add_person(store, "mary", tenant="acme", password_hash="secret-hash")
+    add_person(store, "john", tenant="globex")
+    reader, admin = add_key(store, "acme", "read"), add_key(store, "acme", "read", "admin")
+
+    assert site.get("/download/people.csv", authorization=f"Bearer {reader}").status_code == 403
+    answer = site.get("/download/people.csv", authorization=f"Bearer {admin}")
+    assert [row["login"] for row in read_csv(answer.text)] == ["mary"]
+    assert "secret-hash" not in answer.text
 
 
 def test_a_tenant_downloads_its_own_decisions(site: Site) -> None:

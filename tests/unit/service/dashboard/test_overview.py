@@ -131,7 +131,7 @@ def test_the_overview_says_how_the_service_runs() -> None:
     [figures] = [one for one in page.all("dl") if "running" in one.attrs["class"].split()]
     shown = dict(zip([d.text for d in figures.all("dt")], figures.all("dd"), strict=True))
     assert shown["Guards without a verdict"].text == "1 decision"
-    assert "ms half of them" in shown["A decision takes"].text
+    assert "half within" in shown["A decision takes"].text
     assert shown["Errors of callers"].text == "1 4xx"
     assert shown["Errors of the service"].text == "1 5xx"
 
