@@ -37,7 +37,7 @@ def classify(
     """Return the class and the decision output of a verdict with its unresolved codes.
 
     Raises:
-        UnknownCodeError: A code is not registered.
+        UnknownCodeError: A code is in no registry.
         InconsistentError: Verdict and codes cannot stand together.
     """
     if not isinstance(attempts_left, bool):
@@ -228,7 +228,7 @@ def make_decision(
     must grant what lifts a code.
 
     Raises:
-        UnknownCodeError: A code is not registered.
+        UnknownCodeError: A code is in no registry.
         InconsistentError: Verdict and codes cannot stand together.
     """
     known = default_registry() if registry is None else registry

@@ -18,7 +18,7 @@ _PACKAGE = "demur_models"
 
 
 class LearnedModelError(DemurError):
-    """A learned model is installed and cannot be used."""
+    """An installed learned model is unusable."""
 
 
 class ScoresText(Protocol):

@@ -237,7 +237,7 @@ def test_a_server_that_talks_oddly_leaves_no_real_client_waiting(tmp_path: Path)
         refused = refusal_of(await client.call_tool("echo", {"text": "picture"}))
         assert refused is not None
         assert refused.code == "CONTEXT_INJECTION"
-        with pytest.raises(MCPError, match="cannot be read"):
+        with pytest.raises(MCPError, match="cannot read the answer"):
             await client.call_tool("echo", {"text": "nan"})
 
     site.talk(says, mode="legacy")

@@ -111,7 +111,7 @@ def test_a_hook_of_claude_waits(open_gate: OpenGate, vote: str, decision: str | 
 
 
 def test_waiting_takes_a_store() -> None:
-    with pytest.raises(InputError, match="over a store"):
+    with pytest.raises(InputError, match="needs a store"):
         LangChainGuard(Enforcer(), approval="wait")
     with pytest.raises(InputError, match="unknown mode"):
         LangChainGuard(Enforcer(), approval="later")  # type: ignore[arg-type] # what is tested

@@ -147,4 +147,4 @@ def test_a_service_whose_store_was_removed_neither_decides_nor_is_ready(tmp_path
 
     assert refused.status_code == 503
     assert refused.json()["code"] == "STORAGE_UNAVAILABLE"
-    assert "was removed or replaced" in (folder / "stderr.txt").read_text(encoding="utf-8")
+    assert "somebody removed or replaced" in (folder / "stderr.txt").read_text(encoding="utf-8")

@@ -48,10 +48,10 @@ const (
 	// Nothing lifts it: no approval, no context, no limit.
 	ClassHardBlock Class = "HARD_BLOCK"
 
-	// It is lifted by supplying what is missing.
+	// Supplying what is missing lifts it.
 	ClassWorkflowBlock Class = "WORKFLOW_BLOCK"
 
-	// It is lifted by accepting limits on what is done.
+	// Accepting limits on the action lifts it.
 	ClassSoftBlock Class = "SOFT_BLOCK"
 )
 
@@ -85,13 +85,13 @@ const (
 )
 
 const (
-	// Only this call is refused; another one may pass.
+	// The refusal covers this call only; another one may pass.
 	ScopeCall Scope = "call"
 
-	// Every variant of the call that the same rule covers is refused too.
+	// The refusal covers every variant of the call under the same rule.
 	ScopeRule Scope = "rule"
 
-	// The whole session is refused until the cause is gone.
+	// The refusal covers the whole session until the cause is gone.
 	ScopeSession Scope = "session"
 )
 

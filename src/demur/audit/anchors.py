@@ -81,7 +81,7 @@ def read_anchor(line: bytes, keys: KeyRing) -> AnchorLine:
     """Return the anchor in a line, checked against its signature.
 
     Raises:
-        InputError: It is no anchor, was changed, or no trusted key signed it.
+        InputError: It is no anchor, somebody changed it, or no trusted key signed it.
     """
     # INVARIANT: an anchor in which any byte was changed is refused.
     try:
@@ -94,7 +94,7 @@ def read_anchor(line: bytes, keys: KeyRing) -> AnchorLine:
         raise InputError("not an anchor as demur writes it")
     key = keys.get(signature.key_id)
     if key is None:
-        raise InputError(f"signed with the key `{signature.key_id}`, which is not trusted")
+        raise InputError(f"signed with the key `{signature.key_id}`, which you do not trust")
     same = key.algorithm == signature.algorithm
     if not (same and key.verify_signature(anchor.signed_bytes(), signature.value)):
         raise InputError(f"the signature is not that of {key.holder}")
@@ -105,7 +105,7 @@ def append_anchor(path: Path, line: bytes) -> None:
     """Append an anchor to a file durably; a new file is readable by its owner only.
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: demur cannot write the file.
     """
     try:
         append_line(path, line)

@@ -181,8 +181,8 @@ class PolicyComparison(NamedTuple):
     """The result of a candidate policy on past decisions.
 
     `verdicts` counts pairs of old and new verdict, unchanged ones too. `codes` counts codes that
-    would appear (`+CODE`) or disappear (`-CODE`), `also` the other changed fields. All changes
-    and failures are counted, and only the first are kept. `skipped` decisions were not made by
+    would appear (`+CODE`) or disappear (`-CODE`), `also` the other changed fields. It counts
+    all changes and failures, and keeps only the first. `skipped` decisions were not made by
     a policy; `erased` ones have no inputs left.
     """
 

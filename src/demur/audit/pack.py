@@ -106,7 +106,7 @@ def check_container(raw: bytes, members: Mapping[str, bytes]) -> None:
         PackError: A byte around the members was changed.
     """
     if write_zip(members) != raw:
-        raise PackError("the file was changed around its members", where=CONTAINER)
+        raise PackError("somebody changed the file around its members", where=CONTAINER)
 
 
 def _zip_member(raw: bytes, at: int) -> _ZipMember:
@@ -154,7 +154,7 @@ def read_line(raw: bytes, *, exact: bool = True) -> DecisionRecord:
     `exact` refuses fields that this engine does not write, as in `assemble_record`.
 
     Raises:
-        InputError: It is no record, or was changed; `where` is the half at fault.
+        InputError: It is no record, or somebody changed it; `where` is the half at fault.
     """
     try:
         line = _decode_line(raw)
@@ -165,7 +165,7 @@ def read_line(raw: bytes, *, exact: bool = True) -> DecisionRecord:
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[DecisionRecord | InputError]:
-    """Yield the record of each line, or its error; empty lines are skipped."""
+    """Yield the record of each line, or its error; it skips empty lines."""
     for number, raw in enumerate(lines, start=1):
         text = raw.strip()
         if not text:
@@ -275,7 +275,7 @@ class PackSignature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Pack(NamedTuple):
-    """The content of a pack. `signed_by` is the holder of the trusted key, if it was checked.
+    """The content of a pack. `signed_by` is the holder of the trusted key, after a check.
 
     `grants` are those of the decision with their signatures; only a signed pack holds them.
     `events` are the links of the chain that say what was done to the record: its erasure, and the
@@ -375,7 +375,7 @@ def read_pack(raw: bytes, keys: KeyRing | None = None) -> Pack:
     With `keys`, one of them must have signed it.
 
     Raises:
-        PackError: A byte was changed, or the signer is not trusted; `where` is the member.
+        PackError: Somebody changed a byte, or no trusted key signed it; `where` is the member.
     """
     # INVARIANT: a pack in which any byte was changed is refused, and the member is named.
     members = read_zip(raw)
@@ -394,7 +394,7 @@ def _read_manifest(members: Mapping[str, bytes]) -> _PackManifest:
         manifest = _decode_manifest(raw)
         exact = _encode_canonical(manifest) == raw
     except _UNREADABLE as error:
-        raise PackError(f"the manifest cannot be read: {error}", where=MANIFEST) from error
+        raise PackError(f"cannot read the manifest: {error}", where=MANIFEST) from error
     if not exact or manifest.with_digest() != manifest:
         raise PackError("the member was changed: its digest differs", where=MANIFEST)
     if manifest.schema_version != PACK_VERSION:
@@ -419,7 +419,7 @@ def _check_signature(manifest: _PackManifest, keys: KeyRing) -> str:
         raise PackError("nobody signed the pack", where=MANIFEST)
     key = keys.get(signature.key_id)
     if key is None:
-        problem = f"signed with the key `{signature.key_id}`, which is not trusted"
+        problem = f"signed with the key `{signature.key_id}`, which you do not trust"
         raise PackError(problem, where=MANIFEST)
     same = key.algorithm == signature.algorithm
     if not (same and key.verify_signature(manifest.signed_bytes(), signature.value)):

@@ -123,7 +123,7 @@ def _prepare(record: DecisionRecord, personal: Personal, recall: Recall | None) 
     try:
         now = datetime.fromisoformat(record.created_at).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise PackError(f"`{record.created_at}` is no time", where=RECORD) from error
+        raise PackError(f"cannot read `{record.created_at}` as a time", where=RECORD) from error
     return PreparedRequest(
         request=request,
         tenant=record.tenant,

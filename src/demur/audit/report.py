@@ -238,7 +238,7 @@ _MAX_LINE_LENGTH = 300
 
 
 def render_ticket(report: DecisionReport) -> str:
-    """Return the summary; a text that is too long is cut, with a note."""
+    """Return the summary; it cuts a text that is too long, with a note."""
     text = "\n".join(_ticket_lines(report))
     note = f"\n\n… cut; `demur explain {report.record.decision_id}` tells all of it"
     return text if len(text) <= MAX_TICKET_LENGTH else text[: MAX_TICKET_LENGTH - len(note)] + note
@@ -311,7 +311,7 @@ def export_pack(store: Store, record: DecisionRecord) -> Pack:
 
     Raises:
         InputError: The store lacks the policy, the registry or the earlier decision.
-        StorageError: The store cannot be read, or what it holds was changed.
+        StorageError: The store is unreadable, or somebody changed it.
     """
     determinism = record.determinism
     return Pack(

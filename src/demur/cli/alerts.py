@@ -108,7 +108,7 @@ def open_log_source(
     """
     if STDIN in names:
         help_text = "write it to a file; several rules read it"
-        raise UsageError("standard input cannot be read twice", where="--log", help=help_text)
+        raise UsageError("demur can read standard input only once", where="--log", help=help_text)
     logs = plan_work(names)
     for unread in logs.unread:
         raise InputError(f"cannot read the log: {unread.reason}", where=unread.file)
@@ -443,7 +443,7 @@ def read_secret(text: str) -> str:
     """Return a secret from the command line: the text itself, or the content of `@FILE`.
 
     Raises:
-        InputError: The file cannot be read.
+        InputError: demur cannot read the file.
     """
     if not text.startswith("@"):
         return text

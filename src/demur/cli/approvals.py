@@ -173,7 +173,7 @@ def _require_row(store: Store, args: Namespace) -> ApprovalRow:
         # `last` is the resolution, once there is one.
         row = store.get_approval(record.continues or "")
     if row is None:
-        problem = f"nobody was asked about decision `{record.decision_id}`"
+        problem = f"decision `{record.decision_id}` asked nobody for approval"
         raise InputError(problem, help="`demur approvals list --state all` lists what was")
     return row
 

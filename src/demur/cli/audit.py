@@ -70,7 +70,7 @@ def configure_audit_verify(add: Arguments) -> None:
 def run_audit_verify(args: Namespace) -> int:
     """Print whether the chains are valid; 1 if one is not."""
     if args.first < 1 or (args.last is not None and args.last < args.first):
-        raise UsageError("records are numbered from 1, and --to must not be before --from")
+        raise UsageError("records count from 1, and --to must not be before --from")
     if args.keys is not None and args.anchors is None:
         raise UsageError("--keys are those of anchors", help="add --anchors")
     config = load_settings(args)

@@ -110,7 +110,7 @@ def run_export(args: Namespace) -> int:
 def _check_selection(args: Namespace) -> None:
     chosen = [*find_filter_options(args), *["--all"] * args.all]
     if args.id is not None and chosen:
-        raise UsageError(f"{chosen[0]} filters decisions, and cannot be combined with an ID")
+        raise UsageError(f"{chosen[0]} filters decisions: leave out the ID")
     if args.id is None and args.pack:
         help_text = "give its id: demur export ID --pack; for many, export lines without --pack"
         raise UsageError("a pack holds one decision", help=help_text)
@@ -121,7 +121,7 @@ def _check_selection(args: Namespace) -> None:
     if args.pack and args.out is None:
         raise UsageError("--pack needs --out", help="like --out decision.zip")
     if args.sign is not None and not args.pack:
-        raise UsageError("only a pack can be signed", help="add --pack")
+        raise UsageError("`--sign` needs `--pack`", help="add --pack")
 
 
 def _write_chunks(path: Path | None, chunks: Iterable[bytes]) -> int:

@@ -260,7 +260,7 @@ def run_show(args: Namespace) -> int:
     """Print one decision, or the list."""
     filters = find_filter_options(args) + ["--last"] * (args.last is not None)
     if args.id is not None and filters:
-        raise UsageError(f"{filters[0]} filters decisions, and cannot be combined with an ID")
+        raise UsageError(f"{filters[0]} filters decisions: leave out the ID")
     if args.last is not None and args.last < 1:
         raise UsageError(f"--last must be above 0, not `{args.last}`")
     config = load_settings(args)

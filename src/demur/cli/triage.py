@@ -101,7 +101,7 @@ def run_triage(args: Namespace) -> int:
     for file, reason in counts.unread:
         print(one_line(f"{file}: {reason}"), file=sys.stderr)
     if limits and not counts.size and not counts.unread:
-        raise UsageError("nothing was read, so no limit was checked", where=", ".join(args.paths))
+        raise UsageError("no input, so demur checked no limit", where=", ".join(args.paths))
     over = [limit for limit in limits if limit.is_exceeded(counts, registry)]
     for limit in over:
         value = limit.measured_value(counts, registry)

@@ -241,7 +241,7 @@ def read_document(source: Path | str, text: str | None = None) -> RegistryDocume
     """Return the registry file at `source`, or the one in `text` if that is given.
 
     Raises:
-        RegistryError: The file cannot be read, or a field is invalid.
+        RegistryError: demur cannot read the file, or a field is invalid.
     """
     document, problems = scan_document(source, text)
     if document is None or problems:

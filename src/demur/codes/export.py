@@ -130,7 +130,7 @@ def _phrase_list(writer: _PageWriter) -> str:
     if not phrases:
         return ""
     items = "\n".join(f"- {markdown_code(phrase)}" for phrase in phrases)
-    intro = "A text without a code is read as this one if it contains one of these, in any case:"
+    intro = "A text without a code counts as this one if it contains one of these, in any case:"
     return f"{intro}\n\n{items}"
 
 

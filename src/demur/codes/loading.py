@@ -39,7 +39,7 @@ def default_registry(*files: Path | str, environment: Mapping[str, str] | None =
     group `demur.registries` names a path, or a function that returns one.
 
     Raises:
-        RegistryError: One of these registries cannot be read or breaks a rule.
+        RegistryError: One of these registries is unreadable or breaks a rule.
     """
     named = _environment_paths(os.environ if environment is None else environment)
     return _load_registry((*map(_fingerprint_file, files), *map(_fingerprint_file, named)))

@@ -61,7 +61,7 @@ def format_refusal(code: str, detail: str = "", *, registry: Registry | None = N
     """Return the refusal line of `code` and `detail`; any string is a valid detail.
 
     Raises:
-        UnknownCodeError: The code is not registered. A guard must not invent codes.
+        UnknownCodeError: The code is in no registry. A guard must not invent codes.
     """
     try:
         head = _HEADS[code]
@@ -106,7 +106,7 @@ def _unescape_match(found: re.Match[str]) -> str:
 def parse_refusal(text: str, *, registry: Registry | None = None) -> ParsedRefusal | None:
     """Return the code and detail of the refusal in `text`, or None if there is none.
 
-    A canonical line is tried first. In a text without a marker, a legacy phrase names the
+    A canonical line comes first. In a text without a marker, a legacy phrase names the
     code, and the whole text is the detail. Unknown codes give None. No string raises.
     """
     # Hot path: the canonical line of a core code.

@@ -116,7 +116,7 @@ def _check_grants(entry: Entry, where: str) -> Iterator[Problem]:
         problem = f"a HARD_BLOCK cannot advise `{entry.advice}`: nothing lifts it"
         yield Problem(where, problem, f"one of {', '.join(_HARD_ADVICE)}")
     if entry.grants and not entry.decided:
-        yield Problem(where, "no grant lifts a code that was not decided", "leave `grants` out")
+        yield Problem(where, "no grant lifts a code without a judgement", "leave `grants` out")
 
 
 def _check_deprecation(entry: Entry, where: str, known: Mapping[str, Entry]) -> Iterator[Problem]:

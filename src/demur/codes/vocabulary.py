@@ -28,7 +28,7 @@ _STRICTNESS = {
 
 
 class Verdict(StrEnum):
-    """What the engine concluded. ABSTAIN could not judge, and never executes."""
+    """The conclusion of the engine. ABSTAIN could not judge, and never executes."""
 
     ALLOW = "ALLOW"
     ESCALATE = "ESCALATE"
@@ -51,7 +51,7 @@ def strictest_verdict(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 class DecisionOutput(StrEnum):
-    """What the caller must now do."""
+    """The duty of the caller."""
 
     ALLOW_EXECUTE = "ALLOW_EXECUTE"
     ALLOW_CONSTRAINED = "ALLOW_CONSTRAINED"
@@ -107,7 +107,7 @@ class Stability(StrEnum):
 
 
 class GrantKind(StrEnum):
-    """What an authenticated authority can supply. A workflow code names the kinds that lift it."""
+    """The help that an authority can supply. A workflow code names the kinds that lift it."""
 
     APPROVAL = "approval"
     AUTHORIZATION = "authorization"
@@ -125,7 +125,7 @@ class Obligation(StrEnum):
 
 
 class Surface(StrEnum):
-    """Where in the stack the reason was seen."""
+    """The place of the reason in the stack."""
 
     INPUT = "input"
     OUTPUT = "output"

@@ -158,7 +158,7 @@ def detect_refusal(
     learned models are installed.
 
     Raises:
-        LearnedModelError: A learned model is installed and cannot be used.
+        LearnedModelError: An installed learned model is unusable.
     """
     if not isinstance(response, str):
         raise InputTypeError.wrong_type("a response", "a string", response)

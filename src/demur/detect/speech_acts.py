@@ -214,7 +214,7 @@ def read_phrases(text: str, name: str = "phrases") -> LanguagePhrases:
     """Return the phrases written in `text`, called `name` in errors.
 
     Raises:
-        PhraseError: They cannot be used; carries every problem.
+        PhraseError: demur cannot use them; carries every problem.
     """
     source = read_source(name, text, PhraseError)
     source.as_fields(_KEYS, "a phrase file")

@@ -41,7 +41,7 @@ def to_envelope(refusal: Refusal) -> dict[str, Any]:
 
 
 def from_envelope(data: object) -> Refusal | None:
-    """Return the refusal in the object, or None. Unknown members are ignored.
+    """Return the refusal in the object, or None. demur ignores unknown members.
 
     For a registered code, class and advice must agree with the registry.
     """

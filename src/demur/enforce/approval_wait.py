@@ -62,14 +62,14 @@ def wait_steps(
     """
     if gate is None or gate.store is None:
         help_text = "use `open_enforcer()` with the store of the service"
-        raise InputError("an approval is waited for over a store", help=help_text)
+        raise InputError("waiting for an approval needs a store", help=help_text)
     decision_id, store = _decision_id(decision), gate.store
     ends = monotonic() + timeout_s
     while True:
         row: ApprovalRow | None = yield _blocking(store.get_approval, decision_id)
         if row is None:
             help_text = "only a refusal that people can lift is put before them"
-            raise InputError("nobody was asked about this decision", help=help_text)
+            raise InputError("this decision asked nobody for approval", help=help_text)
         left_s = ends - monotonic()
         if is_settled(row) or left_s <= 0:
             answer: ApprovalAnswer = yield _blocking(_read_answer, store, row)

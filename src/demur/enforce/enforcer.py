@@ -165,10 +165,10 @@ class Enforcer:
 
     If guards, policy, store or the text itself fail, a check does not raise. Its result refuses
     with a runtime code, unless the gate is advisory: then the failure is recorded and the result
-    allows. Only `check_event` raises, for an unknown surface. Without a gate, findings alone decide
-    and nothing is stored. Without a pipeline, the built-in and installed guards run. Each check has
-    three forms: `check_prompt` runs it, `acheck_prompt` awaits it, and `prompt_steps` is for
-    adapters that `drive` it.
+    allows. Only `check_event` raises, for an unknown surface. Without a gate, findings alone
+    decide, and there is no record. Without a pipeline, the built-in and installed guards run. Each
+    check has three forms: `check_prompt` runs it, `acheck_prompt` awaits it, and `prompt_steps` is
+    for adapters that `drive` it.
 
     `describe` turns a tool call into a request. `accepted` are constraints that the tools honour.
     `authority` looks up grants for a request. `commands` maps further tools that run commands to
@@ -250,7 +250,7 @@ class Enforcer:
 
         Raises:
             InputTypeError: It is neither an enforcer nor a gate.
-            InputError: A setting cannot be used.
+            InputError: A setting is invalid.
         """
         if isinstance(enforcer, Gate):
             enforcer = cls(enforcer)
@@ -286,7 +286,7 @@ class Enforcer:
         """
         if self.gate is None or self.gate.store is None:
             help_text = "use `open_enforcer()` with the store of the service"
-            raise InputError("an approval is waited for over a store", help=help_text)
+            raise InputError("waiting for an approval needs a store", help=help_text)
         changed = copy.copy(self)
         changed._approval_wait_s = timeout_s  # noqa: SLF001 - a copy of our own
         return changed

@@ -85,8 +85,8 @@ def safe_generate(prompt: str, model: Model, **options: Unpack[GenerateOptions])
     iterable of pieces. The options are those of `GenerateOptions`.
 
     Raises:
-        InputError: The request cannot be used.
-        InputTypeError: The prompt is no text, or the model cannot be called or is async.
+        InputError: The request is invalid.
+        InputTypeError: The prompt is no text, or the model is not callable or is async.
     """
     stream = safe_stream(prompt, model, **options)
     for _ in stream:
@@ -102,8 +102,8 @@ def asafe_generate(
     The model may also be a coroutine function or return an async iterable of pieces.
 
     Raises:
-        InputError: The request cannot be used.
-        InputTypeError: The prompt is no text, or the model cannot be called.
+        InputError: The request is invalid.
+        InputTypeError: The prompt is no text, or the model is not callable.
     """
     stream = asafe_stream(prompt, model, **options)
 
@@ -119,8 +119,8 @@ def safe_stream(prompt: str, model: Model, **options: Unpack[GenerateOptions]) -
     """Return the answer as an iterator of pieces that may be shown; options as `safe_generate`.
 
     Raises:
-        InputError: The request cannot be used.
-        InputTypeError: The prompt is no text, or the model cannot be called.
+        InputError: The request is invalid.
+        InputTypeError: The prompt is no text, or the model is not callable.
     """
     return SafeStream(prompt, model, options)
 
@@ -131,8 +131,8 @@ def asafe_stream(
     """Return the answer as an async iterator of pieces that may be shown.
 
     Raises:
-        InputError: The request cannot be used.
-        InputTypeError: The prompt is no text, or the model cannot be called.
+        InputError: The request is invalid.
+        InputTypeError: The prompt is no text, or the model is not callable.
     """
     return AsyncSafeStream(prompt, model, options)
 
@@ -280,7 +280,7 @@ class _GuardedCall:
 class SafeStream(_GuardedCall):
     """The pieces of an answer that may be shown, or the text to show instead, with all findings.
 
-    `answer` is available once all pieces were read. An answer that is stopped midway ends with
+    `answer` is available after all pieces. An answer that is stopped midway ends with
     the text to show instead.
     """
 

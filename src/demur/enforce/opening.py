@@ -130,9 +130,9 @@ def build_enforcer(
     of results on the surfaces in `carried`; on others nothing is changed.
 
     Raises:
-        InputError: A setting cannot be used.
-        TextRuleError: A file of rules cannot be used.
-        GuardError: An installed guard cannot be used.
+        InputError: A setting is invalid.
+        TextRuleError: A file of rules is invalid.
+        GuardError: An installed guard is unusable.
     """
     chosen = read_guard_settings({} if guards is None else guards, "guards")
     own = {"locale": chosen.locale, **settings}
@@ -211,9 +211,9 @@ def open_enforcer(
     cannot be reached is no error here: checks abstain with STORAGE_UNAVAILABLE until it is.
 
     Raises:
-        InputError: The settings cannot be used.
+        InputError: The settings are invalid.
         InputTypeError: An argument has the wrong type.
-        PolicyError: The policy cannot be used.
+        PolicyError: The policy is invalid.
         StorageError: The store is a folder, no database, or newer than this demur.
     """
     chosen = _read_config(config)

@@ -124,7 +124,7 @@ _NEEDS = frozenset({"missing", "constraints"})
 
 
 class CheckResult(NamedTuple):
-    """Whether something is allowed, and if not, why.
+    """The outcome of a check, and the reason of a refusal.
 
     It is true if it allows; otherwise `refusal` is set. `constraints` bind an allowed action.
     `obligations` must be met either way: a person reviews it, the `resources` are shown.
@@ -255,7 +255,7 @@ class CheckResult(NamedTuple):
 
 
 class Refused(Exception):  # noqa: N818 - a refusal is no error
-    """Something was refused; `result` holds the details. `str()` is the refusal line.
+    """demur refused something; `result` holds the details. `str()` is the refusal line.
 
     It is no `DemurError`: a refusal is an answer, not a failure.
     """
@@ -424,8 +424,8 @@ class GuardedAnswer(NamedTuple):
 
     `text` is the model's answer, or the text to show instead. `blocked` says that the call was
     refused, and `refusal` why: `str(refusal)` is the line for logs. If the model itself failed,
-    `error` is set and `blocked` is false. `obligations` must always be met: a person reviews
-    the call, and the `resources`, which `text` already holds, are shown.
+    `error` is set and `blocked` is false. `obligations` always hold: a person reviews the
+    call, and the `resources`, which `text` already holds, are shown.
     """
 
     text: str

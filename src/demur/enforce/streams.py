@@ -28,7 +28,7 @@ AnswerCheck = Callable[[str, Finding | Exception | None], Steps[CheckResult]]
 
 
 class AnswerStream:
-    """Filters the pieces of one answer. Not to be shared.
+    """Filters the pieces of one answer. Do not share it.
 
     Pass every piece to `feed`, show what it returns, and stop reading from the model once
     `is_stopped` is set. `finish` returns the result; then show `remaining_text`: the held-back

@@ -125,10 +125,10 @@ class _SideCounter:
 def compare_runs(
     before: EvalRun, after: EvalRun, *, partials: Partials = "neither", workers: int = 1
 ) -> RunComparison:
-    """Return the changes from one run to another; runs without scores are scored first.
+    """Return the changes from one run to another; it scores runs without scores first.
 
     Raises:
-        RunError: A run cannot be read, or they have no row in common.
+        RunError: demur cannot read a run, or they have no row in common.
     """
     for run in (before, after):
         score_run(run, workers=workers)

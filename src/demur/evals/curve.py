@@ -22,7 +22,7 @@ THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The rates of a run, or of one setting of it. Points of one series are joined in order."""
+    """The rates of a run, or of one setting of it. Lines join the points of one series in order."""
 
     name: str
     utility: Rate
@@ -114,8 +114,8 @@ def curve_svg(
 ) -> str:
     """Return a picture of the points: utility to the right, safety upwards, both in percent.
 
-    Bars are the intervals, and the shaded corner is where both thresholds are met. Points
-    without both rates are left out.
+    Bars are the intervals; points in the shaded corner meet both thresholds. The
+    curve leaves out points without both rates.
     """
     drawn = [point for point in points if None not in {point.utility.value, point.safety.value}]
     lows = ([point.utility.low for point in drawn], [point.safety.low for point in drawn])

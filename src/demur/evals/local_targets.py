@@ -191,7 +191,7 @@ class PythonOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class PythonTarget:
     """A function that takes a prompt and returns a text, its pieces, or a chat completion.
 
-    An exception is the row's error. A synchronous function that hangs is left in its thread.
+    An exception is the row's error. A synchronous function that hangs stays in its thread.
     """
 
     def __init__(

@@ -151,7 +151,7 @@ def write_pairs(pairs: Iterable[PreferencePair], path: Path | str, *, chat: bool
     """Write a file of pairs atomically.
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: demur cannot write the file.
     """
     with replace_file(Path(path), "the pairs", InputError) as file:
         file.writelines(encode_pair(pair, chat=chat) + b"\n" for pair in pairs)

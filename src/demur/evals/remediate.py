@@ -101,7 +101,7 @@ async def remediate_run(
     `split`, only rows in the test half count. The better target stays open.
 
     Raises:
-        RunError: The run cannot be read or scored.
+        RunError: demur cannot read or score the run.
         InputError: The share is not between 0 and 1.
     """
     chosen = RemedySettings() if settings is None else settings

@@ -280,10 +280,10 @@ def make_report(
     workers: int = 1,
     fresh: bool = False,
 ) -> EvalReport:
-    """Return the report of a run; a run without scores is scored first.
+    """Return the report of a run; it scores a run without scores first.
 
     Raises:
-        RunError: The run cannot be read.
+        RunError: demur cannot read the run.
         InputError: A setting is invalid.
     """
     scoring = score_run(run, decide_by=decide_by, workers=workers, fresh=fresh)

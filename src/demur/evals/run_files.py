@@ -88,7 +88,7 @@ def read_manifest(folder: Path) -> RunManifest:
     """Return the manifest in a run's folder.
 
     Raises:
-        RunError: There is none, or it cannot be read.
+        RunError: There is none, or it is unreadable.
     """
     path = folder / MANIFEST_FILE
     try:

@@ -95,7 +95,7 @@ def open_run(path: Path | str) -> EvalRun:
     """Return the run in a folder, finished or not.
 
     Raises:
-        RunError: There is none, or it cannot be read.
+        RunError: There is none, or it is unreadable.
     """
     folder = Path(path)
     return EvalRun(folder, read_manifest(folder))

@@ -191,7 +191,7 @@ def save_suite(suite: EvalSuite, path: Path | str) -> None:
     """Write a suite to a file: YAML by the file's suffix, JSON lines otherwise.
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: demur cannot write the file.
     """
     target = Path(path)
     header = SuiteHeader(suite.name, suite.version, suite.description)

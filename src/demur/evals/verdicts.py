@@ -138,7 +138,7 @@ def read_verdicts(run: EvalRun) -> dict[str, Outcome]:
     """Return the judged outcomes of a run by row id; of two verdicts, the later one counts.
 
     Raises:
-        RunError: The file cannot be read.
+        RunError: demur cannot read the file.
     """
     return {verdict.row_id: verdict.outcome for verdict in _iter_verdicts(run)}
 

@@ -77,9 +77,9 @@ class ApprovalResult(NamedTuple):
 
 
 class ApprovalQueue:
-    """What waits for people behind a gate. Safe to share between threads and processes.
+    """The requests that wait for people behind a gate. Safe to share between threads and processes.
 
-    Callers authenticate a person first; here is checked what the person may decide. `service_key`
+    Callers authenticate a person first; this checks what the person may decide. `service_key`
     reads the key that keeps the keys of people; without it, people can only decline.
     """
 
@@ -115,7 +115,7 @@ class ApprovalQueue:
         Raises:
             ApprovalError: The person may not, the request is closed or expired, or voted before.
             InputError: The note cannot be used, or there is no service key.
-            StorageError: The store cannot be reached. A vote that was stored stays.
+            StorageError: The store does not answer. A vote that was stored stays.
         """
         row, record = self._require_request(decision_id, tenant)
         # INVARIANT: nobody approves their own request.
@@ -158,7 +158,7 @@ class ApprovalQueue:
         Raises:
             ApprovalError: The person may not, or the request is closed or expired.
             InputError: The note cannot be used.
-            StorageError: The store cannot be reached.
+            StorageError: The store does not answer.
         """
         row, _ = self._require_request(decision_id, tenant)
         vote = _make_vote(row, login, "decline", note, self._clock())
@@ -169,7 +169,7 @@ class ApprovalQueue:
 
         Raises:
             InputError: The request was erased.
-            StorageError: The store cannot be reached.
+            StorageError: The store does not answer.
         """
         grants = find_approval_grants(self.store, row)
         return self.gate.resolve(row.decision_id, grants=grants, tenant=row.tenant, approved=True)
@@ -178,7 +178,7 @@ class ApprovalQueue:
         """Do what is due: expire, escalate, and resolve what a lost process left; return it.
 
         Raises:
-            StorageError: The store cannot be reached.
+            StorageError: The store does not answer.
         """
         moment = self._clock() if now is None else now
         return [

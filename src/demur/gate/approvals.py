@@ -251,4 +251,4 @@ def parse_moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise InputError(f"`{text}` is no time") from error
+        raise InputError(f"cannot read `{text}` as a time") from error

@@ -141,7 +141,7 @@ def load_config(path: Path | str) -> Config:
     The file may also be a store (`*.db`): then the default settings apply.
 
     Raises:
-        InputError: It cannot be read, or a setting is unknown or cannot be used.
+        InputError: It is unreadable, or a setting is unknown or invalid.
     """
     where = str(path)
     if where.endswith(".db") and Path(path).is_file():
@@ -239,8 +239,8 @@ def open_gate(
     error: the gate abstains with STORAGE_UNAVAILABLE until it can be.
 
     Raises:
-        InputError: A setting cannot be used.
-        PolicyError: The policy cannot be used.
+        InputError: A setting is invalid.
+        PolicyError: The policy is invalid.
         StorageError: The store is a folder, no database, or newer than this demur.
     """
     _check_registry_pin(config, "registry")
@@ -280,7 +280,7 @@ def open_configured_store(config: Config, *, defer: bool = False) -> Store | Non
 
     Raises:
         InputError: The setting has an unknown scheme.
-        StorageError: The store cannot be opened.
+        StorageError: demur cannot open the store.
     """
     settings: dict[str, Any] = {"durability": config.durability, "deadline_s": config.deadline_s}
     return open_store(config.store, defer=defer, **settings) if config.store else None
@@ -343,9 +343,9 @@ def decide(
     ABSTAIN with STORAGE_UNAVAILABLE, also for the first request.
 
     Raises:
-        InputError: The request or the settings cannot be used.
-        PolicyError: The policy cannot be used.
-        StorageError: The store can never be used: it is a folder, no database, or too new.
+        InputError: The request or the settings are invalid.
+        PolicyError: The policy is invalid.
+        StorageError: The store is unusable: it is a folder, no database, or too new.
     """
     return cached_gate(config).decide(
         request, findings=findings, grants=grants, accepted=accepted, signals=signals, tenant=tenant

@@ -26,7 +26,7 @@ _SEARCHED_AROUND = 20_000
 
 
 class Utterance(NamedTuple):
-    """What was said at a check, and by whom.
+    """The text of a check, and its speaker.
 
     `source` names the tool or the document. `prompt` is what an answer answers. `is_changed` says
     that the text is not the one that the findings are about.

@@ -98,13 +98,13 @@ class _DraftDecision(NamedTuple):
 class Gate:
     """Decides requests by a policy, and stores each decision before it is returned.
 
-    Safe to share between threads and tasks. Without a store, decisions are
-    returned but cannot be proved later. The operator's choices (`mode`, `redaction`,
+    Safe to share between threads and tasks. Without a store, you get
+    decisions but cannot prove them later. The operator's choices (`mode`, `redaction`,
     `memory`, the tenant of a call) cannot be changed from inside a request.
 
     `excerpts` records what was said at checks of guards, in the sealed part.
 
-    With a store, requests that resemble a failure are escalated or denied; `memory=None` turns
+    With a store, the gate escalates or denies requests that resemble a failure; `memory=None` turns
     that off.
 
     A grant counts unless its id is in `revoked`, in the file of `revocations`, or revoked in the
@@ -417,7 +417,7 @@ class Gate:
         """Delete experiences and return how many; the labels they came from stay.
 
         Raises:
-            StorageError: The store cannot be reached.
+            StorageError: The store does not answer.
         """
         count = 0 if self.store is None else self.store.forget_experiences(tenant, memory_ids, None)
         if self._memories is not None:

@@ -70,7 +70,7 @@ def read_grant_status(
         person_keys = read_person_keys(store, issuers, grants)
         return GrantStatus(revoked, _find_used_up(store, grants), person_keys)
     except (StorageError, GrantError) as error:
-        _log.error("revocations cannot be read, so no grant counts: %s", error)
+        _log.error("cannot read revocations, so no grant counts: %s", error)
         return _UNKNOWN
 
 

@@ -51,9 +51,9 @@ def build_pipeline(
     describe, so that pipelines share caches and budgets.
 
     Raises:
-        InputError: A setting cannot be used.
-        TextRuleError: A file of rules cannot be used.
-        GuardError: An installed guard cannot be used.
+        InputError: A setting is invalid.
+        TextRuleError: A file of rules is invalid.
+        GuardError: An installed guard is unusable.
     """
     rules = load_guard_rules(settings, registry)
     configs: dict[str, Any] = {}
@@ -89,7 +89,7 @@ def open_models(settings: GuardSettings, registry: Registry) -> "list[BroughtMod
     """Return the scorers that the settings describe.
 
     Raises:
-        InputError: A setting cannot be used.
+        InputError: A setting is invalid.
     """
     if not settings.models:
         return []

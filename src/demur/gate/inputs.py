@@ -385,7 +385,7 @@ def require_record(
 
     Raises:
         InputError: There is no such decision, or it is another tenant's.
-        StorageError: The store cannot be read, or what it holds was changed.
+        StorageError: The store is unreadable, or somebody changed it.
     """
     if store is None:
         raise InputError("this gate has no store, so it has no earlier decisions", where=where)

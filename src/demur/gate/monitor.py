@@ -49,7 +49,7 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Monitor(Protocol):
-    """Receives what guards do. An error that it raises is logged and changes nothing."""
+    """Receives what guards do. demur logs an error that it raises; it changes nothing."""
 
     def record(self, activation: Activation) -> None:
         """Record an activation."""
@@ -78,7 +78,7 @@ class ActivationKey(NamedTuple):
 
 
 class GuardThresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits above which a warning is given.
+    """The limits above which the report warns.
 
     `block_rate`: the share of runs that a guard stops, once there are `min_runs` runs.
     `max_blocks`: the number of stops of a guard whose runs are not counted. `change`: the factor
@@ -133,7 +133,7 @@ class GuardSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuardReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What guards did. `str()` of it is the text for people.
+    """The activity of guards. `str()` of it is the text for people.
 
     A run is one guard checking one event. `stopped` counts the runs with a block or an escalation;
     for a guard whose runs are not counted, it counts such findings. `total` and the counts by
@@ -602,7 +602,7 @@ def _parse_timestamp(timestamp: datetime | str) -> datetime:
         moment = datetime.fromisoformat(timestamp)
     except ValueError:
         help_text = "like `2027-01-31T12:00:00Z`, or a datetime"
-        problem = f"`{timestamp}` is no time"
+        problem = f"cannot read `{timestamp}` as a time"
         raise InputError(problem, where="timestamp", help=help_text) from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 

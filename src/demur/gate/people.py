@@ -134,7 +134,7 @@ def signing_key_of(
     Raises:
         InputError: The person may not approve.
         GrantError: The stored key was changed.
-        StorageError: The store cannot be reached.
+        StorageError: The store does not answer.
     """
     person = store.get_person(login)
     if person is None or not can_sign(person):

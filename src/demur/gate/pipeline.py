@@ -495,7 +495,7 @@ def standard_pipeline(
 
     Raises:
         InputError: There is no such surface.
-        GuardError: An installed guard cannot be used.
+        GuardError: An installed guard is unusable.
     """
     if Surface.RATE in surfaces:
         raise InputError("a rate needs limits", where="rate", help="pass `limits=[RateLimit(...)]`")

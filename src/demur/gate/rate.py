@@ -70,15 +70,15 @@ class LocalLimiter:
     """Counts in this process. Safe to share between threads.
 
     It keeps at most `max_keys` keys and drops those whose counts ran out. While there is no room,
-    a new key is refused, so nobody escapes a limit by inventing many keys. `clock` gives seconds
-    from any origin.
+    the limiter refuses a new key, so nobody escapes a limit by inventing many keys. `clock` gives
+    seconds from any origin.
     """
 
     blocking = False
 
     def __init__(self, *, max_keys: int = 100_000, clock: SecondsClock = time.monotonic) -> None:
         if max_keys < 1:
-            raise InputError(f"at least one key is kept, not {max_keys}", where="max_keys")
+            raise InputError(f"keep at least one key, not {max_keys}", where="max_keys")
         self._max_keys = max_keys
         self._clock = clock
         self._kept: dict[str, dict[RateLimit, RateState]] = {}
@@ -244,7 +244,7 @@ class RedisLimiter:
             return self._count_locally(uses, error)
         if self.is_degraded:
             self.is_degraded = False
-            _log.warning("Redis is reachable again: rate limits are shared")
+            _log.warning("Redis answers again: processes share rate limits")
         return result
 
     def close(self) -> None:
@@ -274,7 +274,7 @@ class RedisLimiter:
         if not self.is_degraded:
             self.is_degraded = True
             how = "are counted in this process" if self._on_failure == "local" else "refuse"
-            _log.warning("Redis cannot be reached (%s): rate limits %s", type(error).__name__, how)
+            _log.warning("Redis does not answer (%s): rate limits %s", type(error).__name__, how)
         if self._on_failure == "closed":
             raise LimiterUnavailableError(
                 f"Redis cannot be reached: {type(error).__name__}",
@@ -361,8 +361,8 @@ def open_limiter(url: str | None = None, **settings: Any) -> Limiter:
     """Return a limiter in this process, or on the Redis at `url`.
 
     Raises:
-        InputError: The URL is no Redis URL, or a setting cannot be used.
-        MissingExtraError: The Redis client is not installed.
+        InputError: The URL is no Redis URL, or a setting is invalid.
+        MissingExtraError: The Redis client is missing.
     """
     return LocalLimiter(**settings) if url is None else RedisLimiter.from_url(url, **settings)
 

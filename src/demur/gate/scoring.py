@@ -55,7 +55,7 @@ NO_MODELS: Mapping[str, ModelRef] = FrozenDict()
 
 
 class PipelineResult(NamedTuple):
-    """What guards and scorers found in an event.
+    """The findings and scores of an event.
 
     `signals` are the scores by scorer and category, `models` the models that gave them.
     """

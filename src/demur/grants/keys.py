@@ -168,7 +168,7 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class KeyRing(Mapping[str, TrustedKey]):
-    """The trusted keys, by id. No other key is trusted."""
+    """The trusted keys, by id. No other key counts."""
 
     def __init__(self, keys: Iterable[TrustedKey] = ()) -> None:
         self._keys: dict[str, TrustedKey] = {}

@@ -122,8 +122,8 @@ def resolve(
     """Return the decision after applying `grants` and `accepted` constraints.
 
     The verdict becomes ALLOW when every refusing code was lifted; otherwise it stays. An
-    ABSTAIN always stays: the check must be made first. Ignored grants are recorded with the
-    reason. Soft codes whose constraints were accepted stay in force as the reason for those
+    ABSTAIN always stays: the check must be made first. The record lists ignored grants with
+    the reason. Soft codes whose constraints were accepted stay in force as the reason for those
     constraints. A code of a decision that needs several `approvals` is lifted by grants of that
     many different people; until then each of them waits, and the reason says for how many.
 

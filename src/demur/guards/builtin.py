@@ -181,9 +181,9 @@ def check(surface: Surface | str, event: Any, config: Any = None) -> list[Findin
     the commands that a tool call runs.
 
     Raises:
-        InputError: There is no such surface, or the event or the config cannot be used.
+        InputError: There is no such surface, or the event or the config is invalid.
         InputTypeError: One of them has the wrong type.
-        GuardError: An installed guard cannot be used.
+        GuardError: An installed guard is unusable.
     """
     guard = load_builtin(surface)
     value = parse_event(surface, event)

@@ -183,7 +183,7 @@ def installed_guards(surface: Surface | str) -> tuple[InstalledGuard, ...]:
     """Return the installed guards of a surface.
 
     Raises:
-        GuardError: An installed guard cannot be used. Skipping it silently would leave its
+        GuardError: An installed guard is unusable. Skipping it silently would leave its
             user unprotected.
     """
     found = find_installed()

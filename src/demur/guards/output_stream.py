@@ -57,7 +57,7 @@ class OnBlock(StrEnum):
 
 
 class OutputBlockedError(DemurError):
-    """An answer was stopped by `finding`; `refusal` is the refusal line."""
+    """The guard stopped an answer by `finding`; `refusal` is the refusal line."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(f"the answer was stopped: {finding.code}: {finding.detail}")
@@ -69,7 +69,7 @@ class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How a stream is guarded.
 
     `output`: settings of the output guard. `stops`: the actions that stop text from leaving.
-    `on_finding` is called with every finding, including warnings. `widest`: how many
+    `on_finding` gets every finding, including warnings. `widest`: how many
     characters the rules may hold back. `changes` are functions by code: what one returns for a
     found text takes its place, and the stream goes on.
     """

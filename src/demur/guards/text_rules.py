@@ -138,14 +138,14 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
 class TextRuleError(ManyProblemsError):
-    """A rule file that cannot be used."""
+    """An invalid rule file."""
 
 
 def load_rules(path: Path | str | Traversable, *, registry: Registry) -> RuleSet:
     """Return the rules in the file at `path`.
 
     Raises:
-        TextRuleError: The file cannot be read or used; carries every problem.
+        TextRuleError: demur cannot read or use the file; carries every problem.
     """
     return parse_rules(read_text(path, "rules", TextRuleError), str(path), registry=registry)
 
@@ -154,7 +154,7 @@ def parse_rules(text: str, name: str = "rules", *, registry: Registry) -> RuleSe
     """Return the rules written in `text`, called `name` in errors.
 
     Raises:
-        TextRuleError: They cannot be used; carries every problem.
+        TextRuleError: demur cannot use them; carries every problem.
     """
     source = read_source(name, text, TextRuleError)
     rules = _TextRuleLoader(registry).read_rule_set(source, name)

@@ -183,7 +183,7 @@ _MAX_NAME = 10_000
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that is about to be made.
+    """A call, before it runs.
 
     `arguments` are values or the JSON text that the model wrote; `tool` is the definition as its
     server presents it now, where the host has it; `source` names that server.

@@ -145,11 +145,11 @@ class PinnedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 help_text = "`pin_tool` makes them"
                 raise InputError(f"`{field}` is no SHA-256 digest", where=self.name, help=help_text)
         if self.schema is not None and digest(normalize_schema(self.schema)) != self.schema_digest:
-            raise InputError("the schema that was kept is not the one pinned", where=self.name)
+            raise InputError("the kept schema is not the pinned one", where=self.name)
 
 
 class ToolManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The tools that were pinned. A name may stand once for each source."""
+    """The pinned tools. A name may stand once for each source."""
 
     tools: tuple[PinnedTool, ...] = ()
     schema_version: Literal["manifest.v1"] = "manifest.v1"

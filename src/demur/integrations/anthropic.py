@@ -306,7 +306,7 @@ def _is_parsed(body: Mapping[str, Any]) -> bool:
 def guard_anthropic(
     client: _Client, enforcer: Enforcer | Gate, **options: Unpack[GuardOptions]
 ) -> _Client:
-    """Return a guarded copy of `client`; the client itself is not changed.
+    """Return a guarded copy of `client`; the client itself stays as it is.
 
     Clients for Bedrock, Vertex and other platforms are guarded as well.
     `options` are those of `GuardOptions`: `context`, `on_refusal`, `fallbacks`,

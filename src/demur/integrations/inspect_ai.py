@@ -52,7 +52,7 @@ Expected = Literal["refuse", "comply"]
 
 @metric
 def refusal_rate() -> Metric:
-    """Return the share of samples that were refused."""
+    """Return the share of refused samples."""
 
     def rate(scores: list[SampleScore]) -> float:
         return _mean_or_nan(

@@ -81,7 +81,7 @@ RESPONSES_TYPES = ResponsesTypes(
 def guard_openai(
     client: _Client, enforcer: Enforcer | Gate, **options: Unpack[GuardOptions]
 ) -> _Client:
-    """Return a guarded copy of `client`; the client itself is not changed.
+    """Return a guarded copy of `client`; the client itself stays as it is.
 
     `options` are those of `GuardOptions`: `context`, `on_refusal`, `fallbacks`,
     `retry_after_wait`, `sleep`, `recheck_history` and `allow_raw_bytes`.

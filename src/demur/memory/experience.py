@@ -107,7 +107,7 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
 def cosine_score(dot: int, one: int, other: int) -> float:
     """Return the cosine for a dot product and two norms, in [0, 1] with 6 decimals.
 
-    It is computed in integers only; a negative or zero dot product scores 0.
+    It uses integers only; a negative or zero dot product scores 0.
     """
     if dot <= 0:
         return 0.0
@@ -195,5 +195,5 @@ def _parse_time(text: str, where: str) -> datetime:
         instant = None
     if instant is None or instant.tzinfo is None:
         help_text = "like `2026-07-01T00:00:00Z`"
-        raise InputError(f"`{text}` is no time with an offset", where=where, help=help_text)
+        raise InputError(f"`{text}` is not a time with an offset", where=where, help=help_text)
     return instant.astimezone(UTC)

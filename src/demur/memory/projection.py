@@ -174,7 +174,7 @@ _MAX_EMBEDDING_SIZE = MAX_SIZE // 2
 
 
 class Projection(Protocol):
-    """Turns requests into vectors. Vectors of different projections are never compared."""
+    """Turns requests into vectors. demur never compares vectors of different projections."""
 
     @property
     def name(self) -> str:

@@ -173,7 +173,7 @@ def apply_memory(
     `obligations` are those of rules; those of codes come from the registry.
 
     Raises:
-        UnknownCodeError: A code is not registered.
+        UnknownCodeError: A code is in no registry.
     """
     entries = [registry[code] for code in reason_codes]
     before = MemoryAdjustment(verdict, tuple(reason_codes))

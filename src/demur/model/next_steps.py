@@ -40,7 +40,7 @@ class RequiredChange(StrEnum):
 
 
 class HelpSource(StrEnum):
-    """Who can help where the agent cannot go on alone."""
+    """The people who can help where the agent cannot go on alone."""
 
     USER = "user"
     APPROVER = "approver"

@@ -96,7 +96,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         is cut, and ends in how much was left out. A `source` given as text is its name.
 
         Raises:
-            UnknownCodeError: The code is not registered.
+            UnknownCodeError: The code is in no registry.
         """
         known = default_registry() if registry is None else registry
         entry = known[code]

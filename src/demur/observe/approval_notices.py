@@ -222,7 +222,7 @@ class NoticeDelivery:
         After one failure it stops until the next call: the others go to the same address.
 
         Raises:
-            StorageError: The store cannot be reached.
+            StorageError: The store does not answer.
         """
         results = {"sent": 0, "failed": 0}
         if not self._settings.webhook:
@@ -296,7 +296,7 @@ class NoticeDelivery:
 
     def _log(self, problem: str) -> None:
         if problem and not self._failed:
-            _log.error("notices of approvals cannot be delivered: %s", problem)
+            _log.error("cannot deliver notices of approvals: %s", problem)
         elif self._failed and not problem:
-            _log.warning("notices of approvals are delivered again")
+            _log.warning("demur delivers notices of approvals again")
         self._failed = bool(problem)

@@ -58,7 +58,7 @@ def load_cases(path: Path | str, policy: Policy, registry: Registry) -> list[Pol
     """Return the cases in the file at `path`, checked against the policy they are for.
 
     Raises:
-        TableError: The file cannot be read or used; carries every problem.
+        TableError: demur cannot read or use the file; carries every problem.
     """
     return parse_cases(read_text(path, "table", CaseTableError), str(path), policy, registry)
 
@@ -67,7 +67,7 @@ def parse_cases(text: str, name: str, policy: Policy, registry: Registry) -> lis
     """Return the cases written in `text`, called `name` in errors.
 
     Raises:
-        TableError: It cannot be used; carries every problem.
+        TableError: demur cannot use it; carries every problem.
     """
     source = read_source(name, text, CaseTableError)
     cases = _CaseReader(policy, registry).read_cases(source)

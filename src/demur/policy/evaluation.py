@@ -201,7 +201,7 @@ _MAX_CACHED_EVALUATIONS = 4096
 
 
 class CompiledPolicy:
-    """A compiled policy. Safe to share between threads; each function is built once.
+    """A compiled policy. Safe to share between threads; it builds each function once.
 
     `as_first_engine`: a rule asks for all fields that its condition requires to be missing, and
     the text `1.000` is an amount of 1, as in engine 0.1.0.

@@ -59,7 +59,7 @@ def load_policy(path: Path | str, *, registry: Registry | None = None) -> Policy
     """Return the policy in the file at `path`.
 
     Raises:
-        PolicyError: The file cannot be read or used; carries every problem.
+        PolicyError: demur cannot read or use the file; carries every problem.
     """
     return parse_policy(read_text(path, "policy", PolicyError), str(path), registry=registry)
 
@@ -68,7 +68,7 @@ def parse_policy(text: str, name: str = "policy", *, registry: Registry | None =
     """Return the policy written in `text`, called `name` in errors.
 
     Raises:
-        PolicyError: It cannot be used; carries every problem.
+        PolicyError: demur cannot use it; carries every problem.
     """
     known = default_registry() if registry is None else registry
     source = read_source(name, text, PolicyError)

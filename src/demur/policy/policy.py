@@ -17,7 +17,7 @@ class Stage(StrEnum):
 
 
 class Mode(StrEnum):
-    """Whether a verdict binds the caller, or is recorded only."""
+    """Whether a verdict binds the caller, or only goes on record."""
 
     ENFORCE = "enforce"
     ADVISORY = "advisory"
@@ -82,7 +82,7 @@ class RuleOutcome(NamedTuple):
 
 
 class PolicyRule(NamedTuple):
-    """One rule. A shadow rule is evaluated and reported, but does not count."""
+    """One rule. demur evaluates and reports a shadow rule, but does not count it."""
 
     id: str
     stage: Stage
@@ -101,7 +101,7 @@ class ShadowedCode(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """A checked policy. Rules are sorted by stage, then as written.
+    """A checked policy. Rules are in order of stage, then as written.
 
     `text` is the source. `digest` covers the content and ignores spacing.
     """

@@ -43,7 +43,7 @@ def check_room(kept: Sized) -> None:
         TooMuchError: The limit is reached.
     """
     if len(kept) >= _MAX_KEPT:
-        raise ResponseTooLargeError("there is more in the stream than can be kept")
+        raise ResponseTooLargeError("the stream is longer than demur can keep")
 
 
 def _choice_index(index: Node, place: int) -> int:

@@ -67,7 +67,7 @@ class ReadBudget:
         # INVARIANT: reading any object ends after a bounded number of steps.
         self.left -= visits
         if self.left < self.spared:
-            raise ResponseTooLargeError("there is more in the response than can be read")
+            raise ResponseTooLargeError("the response holds more than demur can read")
 
 
 class Node:

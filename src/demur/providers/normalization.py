@@ -49,7 +49,7 @@ _INTERNAL_CODE = "INTERNAL_ERROR"
 
 
 class UnreadStreamError(DemurError):
-    """An unread stream was passed. Reading it would take its events from the caller."""
+    """The stream is unread. Reading it would take its events from the caller."""
 
 
 def normalize(obj: Any, *, registry: Registry | None = None) -> Refusal | None:
@@ -150,7 +150,7 @@ def _unread_stream_error(obj: Any) -> Exception | None:
     """Return an error if `obj` is an unread stream, else None."""
     kind = type(obj)
     running = hasattr(kind, "__next__") or hasattr(kind, "__anext__")
-    return UnreadStreamError("the events of a stream were not read") if running else None
+    return UnreadStreamError("nobody read the events of the stream") if running else None
 
 
 def _answer_safely(read: Callable[[], Signal | None], registry: Registry | None) -> Refusal | None:
@@ -260,8 +260,8 @@ class StreamReader:
     """Finds a refusal in a live stream. Feed it each event and read `refusal` at any time.
 
     Accepts the events of OpenAI (chat and Responses), Anthropic, Gemini and Bedrock, and of
-    servers with the same formats. If the stream breaks off, the events so far count. The
-    text of the answer is not kept.
+    servers with the same formats. If the stream breaks off, the events so far count.
+    demur does not keep the text of the answer.
     """
 
     def __init__(self, *, registry: Registry | None = None) -> None:

@@ -85,13 +85,13 @@ def parse_json(raw: Any) -> Any:
     if not isinstance(raw, str) or not _JSON.match(raw):
         return raw
     if len(raw) > _MAX_JSON_LENGTH:
-        raise ResponseTooLargeError("the response is longer than can be read")
+        raise ResponseTooLargeError("the response is longer than demur can read")
     try:
         return json.loads(raw.lstrip("\ufeff"))
     except ValueError:
         return raw
     except RecursionError:
-        raise ResponseTooLargeError("the response is nested too deeply to be read") from None
+        raise ResponseTooLargeError("the response has too many levels") from None
 
 
 def fields_without(node: Node, *without: str) -> dict[str, Any]:

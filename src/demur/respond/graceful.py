@@ -72,7 +72,7 @@ def view(
     The settings are those of `compose`.
 
     Raises:
-        InputError: Nothing was refused, or there is no such audience or slot.
+        InputError: There is no refusal, or there is no such audience or slot.
     """
     reader = parse_audience(audience)
     case = make_case(source, registry)
@@ -205,7 +205,7 @@ def compose(
 ) -> GracefulRefusal:
     """Return the refusal in words, with a next step; the same source always gives the same words.
 
-    `locale` is negotiated: `de-AT` uses `de`, and a locale without templates uses `en`.
+    `locale` chooses the language: `de-AT` uses `de`, and a locale without templates uses `en`.
     `slots` fill slots of the template; values that are no plain phrase are left out. `resources`
     are help lines for a person in need, used before those in evidence and those of the locale:
     `en-US` names the lines of that country, and directories that serve every country.
@@ -215,7 +215,7 @@ def compose(
     conversation's id. Without one, the id of the decision chooses, and `variation` says which.
 
     Raises:
-        InputError: Nothing was refused, there is no such audience or slot, or `polish` comes
+        InputError: There is no refusal, there is no such audience or slot, or `polish` comes
             without a `check`.
         InputTypeError: `source` is neither a decision, nor a record, nor a refusal.
     """

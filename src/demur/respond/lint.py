@@ -348,11 +348,11 @@ def lint_refusal(
 
     A `decision`, in any form down to its code, adds facts for the checks: whether a hint leads
     around a hard block, what must be named, and whether a person is in danger. Without one,
-    the refusal line in the text is used. Without `locale`, the language is guessed. `marks`
+    the refusal line in the text counts. Without `locale`, the language is guessed. `marks`
     replace those of their language.
 
     Raises:
-        UnknownCodeError: The decision was given as a code that is not registered.
+        UnknownCodeError: The decision is a code that is in no registry.
     """
     head = text[:MAX_PROSE_LENGTH]
     if decision is None:

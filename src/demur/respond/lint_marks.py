@@ -110,14 +110,14 @@ _LOCALE = re.compile(r"[a-z]{2,3}\Z")
 
 
 class MarksError(ManyProblemsError):
-    """A file of marks that cannot be used."""
+    """An invalid file of marks."""
 
 
 def load_marks(path: Path | str) -> Marks:
     """Return the marks in the file at `path`, checked against their own rows.
 
     Raises:
-        MarksError: The file cannot be read or used; carries every problem.
+        MarksError: demur cannot read or use the file; carries every problem.
     """
     marks = parse_marks(read_text(path, "marks", MarksError), str(path))
     if problems := [
@@ -132,7 +132,7 @@ def parse_marks(text: str, name: str = "marks") -> Marks:
     """Return the marks written in `text`, called `name` in errors.
 
     Raises:
-        MarksError: They cannot be used; carries every problem.
+        MarksError: demur cannot use them; carries every problem.
     """
     source = read_source(name, text, MarksError)
     marks = _MarkLoader().read_file(source)

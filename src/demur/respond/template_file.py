@@ -278,7 +278,7 @@ _REQUIRED_TEMPLATES = (*GENERAL.values(), UNJUDGED, CONSTRAINED, CRISIS)
 
 
 class TemplateError(ManyProblemsError):
-    """A template file that cannot be used."""
+    """An invalid template file."""
 
 
 _LocaleMap = Mapping[str, LocaleTemplates]
@@ -339,7 +339,7 @@ def load_templates(
     """Return the templates in the files at `paths`, over those in `base` or the built-in ones.
 
     Raises:
-        TemplateError: A file cannot be read or used; carries every problem.
+        TemplateError: demur cannot read or use a file; carries every problem.
     """
     found = builtin_templates() if base is None else base
     for path in paths:
@@ -358,7 +358,7 @@ def parse_templates(
     """Return the templates in `text`, called `name` in errors, over those in `base`.
 
     Raises:
-        TemplateError: They cannot be used; carries every problem.
+        TemplateError: demur cannot use them; carries every problem.
     """
     known = builtin_templates() if base is None else base
     source = read_source(name, text, TemplateError)

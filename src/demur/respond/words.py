@@ -42,7 +42,7 @@ class FiveParts(NamedTuple):
 
 
 class RewordResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the reworded text was accepted, and if not, why."""
+    """Whether demur took the reworded text, and if not, why."""
 
     accepted: bool
     problems: tuple[str, ...] = ()

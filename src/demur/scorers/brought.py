@@ -351,7 +351,7 @@ def open_scorer(
     """Return the scorer that settings describe; it is asked for the first time when it is used.
 
     Raises:
-        InputError: A setting cannot be used.
+        InputError: A setting is invalid.
     """
     registry = Registry.load() if registry is None else registry
     whole = check_model_settings(name, settings, registry)

@@ -52,7 +52,7 @@ class WireCall(NamedTuple):
 
 def unreadable_reply(problem: str) -> ScorerError:
     """Return the failure of a reply that cannot be read."""
-    return ScorerError("invalid_reply", f"the reply cannot be read: {problem}")
+    return ScorerError("invalid_reply", f"cannot read the reply: {problem}")
 
 
 def partial_reply(problem: str) -> ScorerError:

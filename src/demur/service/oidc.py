@@ -229,7 +229,7 @@ class OidcClient:
             try:
                 keys = jwk.KeySet.import_key_set({"keys": usable})
             except (errors.JoseError, ValueError, TypeError) as error:
-                raise OidcError("the keys of the identity provider cannot be read") from error
+                raise OidcError("cannot read the keys of the identity provider") from error
             self._keys = (keys, now)
             return keys
 
@@ -278,7 +278,7 @@ class OidcClient:
                 status = answer.status_code
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             kind = type(error).__name__
-            raise OidcError(f"the identity provider cannot be reached: {kind}") from error
+            raise OidcError(f"the identity provider does not answer: {kind}") from error
         if status != 200:
             raise OidcError(f"the identity provider answers with status {status}")
         return raw

@@ -84,7 +84,7 @@ def log_in_person(store: Store, passwords: Passwords, login: str, password: str)
     A hash with other parameters than those of today is replaced.
 
     Raises:
-        StorageError: The store cannot be reached.
+        StorageError: The store does not answer.
         MissingExtraError: `demur[people]` is not installed.
     """
     person = find_person(store, login)
@@ -103,7 +103,7 @@ def find_person(store: Store, login: str) -> Person | None:
     """Return the person with a login in any case, or None; it may be any text.
 
     Raises:
-        StorageError: The store cannot be reached.
+        StorageError: The store does not answer.
     """
     folded = fold_login(login)
     return store.get_person(folded) if _LOGIN.fullmatch(folded) else None

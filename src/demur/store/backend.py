@@ -13,14 +13,14 @@ from demur.store.rows import ApprovalRow, ChainHead, ResolvedApproval, UnlinkedR
 
 
 class StorageError(DemurError):
-    """Something could not be stored or read; nothing is stored partially.
+    """demur could not store or read something; it stores nothing partially.
 
     Backends raise it for every error of their database.
     """
 
 
 class UnavailableError(StorageError):
-    """The database cannot be used now: locked, full, lost or read-only.
+    """The database is unusable now: locked, full, lost or read-only.
 
     Unlike after an error about one row, retrying the rows of a batch one by one is useless.
     """

@@ -185,8 +185,8 @@ class Committer(Generic[Item, Result]):
             raise
         if not come and self.abandon(entry):
             raise UnavailableError(
-                f"the decision could not be confirmed in time ({self._deadline_s:g} s)",
-                help="if it was stored later, it is marked unconfirmed",
+                f"the store did not confirm the decision in time ({self._deadline_s:g} s)",
+                help="if the store takes it later, it counts as unconfirmed",
             )
         return entry.state is _CommitState.LEADS
 

@@ -119,7 +119,7 @@ def read_event(row: EventRow) -> ChainEvent:
     except UnicodeEncodeError:
         own_hash = ""
     if own_hash != row.event_hash:
-        raise InputError("hash differs: the event was changed")
+        raise InputError("hash differs: somebody changed the event")
     try:
         event = _decode_event(row.event)
         exact = event.to_bytes() == row.event

@@ -44,9 +44,9 @@ def open_store(
     use raises `UnavailableError`, so a gate abstains with STORAGE_UNAVAILABLE.
 
     Raises:
-        StorageError: It cannot be opened.
+        StorageError: demur cannot open it.
         InputError: The URL is empty, or has an unknown scheme.
-        MissingExtraError: The PostgreSQL driver is not installed.
+        MissingExtraError: The PostgreSQL driver is missing.
     """
     address = os.fspath(url)
     if not address:

@@ -237,7 +237,7 @@ class PostgresConnections:
             problem = f"the database refused this: {_first_line(error)}"
             raise StorageError(problem, where=self.place) from error
         except psycopg.Error as error:
-            problem = f"the database cannot be used: {_first_line(error)}"
+            problem = f"cannot use the database: {_first_line(error)}"
             late = isinstance(error, LateAnswerError | PoolTimeout | ConnectionTimeout)
             kind = UnansweredError if late else UnavailableError
             raise kind(problem, where=self.place) from error

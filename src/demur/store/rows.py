@@ -158,7 +158,7 @@ class Label(NamedTuple):
 
 
 class ApiKey(NamedTuple):
-    """An API key of the service. Only the digest of the key is stored.
+    """An API key of the service. The store keeps only the digest of the key.
 
     `roles` are separated by spaces; a key with an empty tenant is valid for all tenants.
     `subjects` are those that its holder may name, one a line; `*` is any.

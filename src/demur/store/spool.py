@@ -69,7 +69,7 @@ class Spool:
         """Return the records in the spool, oldest first; none if there is no file.
 
         Raises:
-            StorageError: The file cannot be read.
+            StorageError: demur cannot read the file.
         """
         try:
             lines = self.path.read_bytes().splitlines()
@@ -113,7 +113,7 @@ def append_line(path: Path, line: bytes) -> None:
         torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
         written = b"\n" + line if torn else line
         if os.write(file, written) != len(written):
-            raise OSError(0, "only part of the line was written")
+            raise OSError(0, "demur wrote only a part of the line")
         os.fsync(file)
     finally:
         os.close(file)
@@ -165,11 +165,9 @@ class OutageLog:
             said = "decision %s could not be stored; such decisions are refused: %s"
             _log.error(said, record.decision_id, reason)
             if self._spool is None:
-                _log.error("they are not kept: the setting `spool` names a file for them")
+                _log.error("they are lost: the setting `spool` names a file for them")
         if fails and spool_error is not None:
-            _log.error(
-                "decisions could not be spooled and are not kept: %s", _one_line(spool_error)
-            )
+            _log.error("cannot spool decisions, so they are lost: %s", _one_line(spool_error))
 
     def end(self) -> None:
         """Log the end of an outage, if there is one."""
@@ -181,7 +179,7 @@ class OutageLog:
         if refused:
             place = "" if self._spool is None else f" in {self._spool.path}"
             _log.warning(
-                "decisions are stored again: %d were refused meanwhile, of which %d are spooled%s",
+                "the store works again: demur refused %d decisions meanwhile, and spooled %d%s",
                 refused,
                 spooled,
                 place,

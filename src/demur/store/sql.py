@@ -146,7 +146,7 @@ _COUNTED_TABLES = {"records": "decision_records", "tenants": "chain_heads WHERE 
 class Backend(ApprovalSql):
     """A database that holds decision records.
 
-    Long results are read in pages, so that a slow consumer holds neither memory nor a connection.
+    It reads long results in pages, so that a slow consumer holds neither memory nor a connection.
     """
 
     @abstractmethod

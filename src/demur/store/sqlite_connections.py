@@ -81,7 +81,7 @@ def storage_error(error: Exception, where: str) -> StorageError:
         return StorageError(f"the database refused this: {error}", where=where)
     name = getattr(error, "sqlite_errorname", "")
     help_ = next((text for start, text in _HELP.items() if name.startswith(start)), None)
-    return UnavailableError(f"the database cannot be used: {error}", where=where, help=help_)
+    return UnavailableError(f"cannot use the database: {error}", where=where, help=help_)
 
 
 def _create_index(connection: sqlite3.Connection) -> bool:
@@ -201,7 +201,7 @@ class SqliteConnections:
 
     def _removed_error(self) -> UnavailableError:
         return UnavailableError(
-            "the file of the store was removed or replaced while it was open",
+            "somebody removed or replaced the file of the store while it was open",
             where=self.path,
             help="put it back; demur then goes on. Or restart demur, which begins a new store",
         )

@@ -179,7 +179,7 @@ class Store:
                     await done
         except TimeoutError:
             if self._committer.abandon(entry):
-                raise UnavailableError("the decision could not be confirmed in time") from None
+                raise UnavailableError("the store did not confirm the decision in time") from None
         except asyncio.CancelledError:
             if not self._committer.abandon(entry) and entry.error is None:
                 self._note_late(pending, entry.outcome())

@@ -37,7 +37,7 @@ class RefusalOutcome(StrEnum):
 
 
 class Observation(NamedTuple):
-    """What was observed. `codes` are all codes in force, `rules` the matched policy rules.
+    """The observed result. `codes` are all codes in force, `rules` the matched policy rules.
 
     `judged` is false if a guard or the store failed; `value` is the object that was read: the
     argument itself, or the return value of a call.

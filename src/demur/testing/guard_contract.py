@@ -54,8 +54,8 @@ def assert_guard_contract(
 ) -> None:
     """Raise an AssertionError that lists every breach of the contract by `guard`.
 
-    `events` are events of the guard's surface, or texts if the surface accepts texts. Unusual
-    texts are tried as well.
+    `events` are events of the guard's surface, or texts if the surface accepts texts. It
+    tries unusual texts as well.
     """
     broken = list(islice(contract_breaches(guard, events, config=config, registry=registry), 20))
     if broken:
@@ -170,7 +170,7 @@ def refuse_rows(
     """Return code and text of each row that a guard of these codes, or this surface, must find.
 
     Raises:
-        UnknownCodeError: A code is not registered.
+        UnknownCodeError: A code is in no registry.
     """
     return [
         (one.code, row) for one in _select(codes, surface, registry) for row in one.examples.refuse
@@ -186,7 +186,7 @@ def allow_rows(
     """Return code and text of each row that a guard of these codes, or this surface, must pass.
 
     Raises:
-        UnknownCodeError: A code is not registered.
+        UnknownCodeError: A code is in no registry.
     """
     return [
         (one.code, row) for one in _select(codes, surface, registry) for row in one.examples.allow

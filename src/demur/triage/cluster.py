@@ -24,12 +24,12 @@ def scan_batch(
 ) -> RefusalCounts:
     """Return the counts of a batch that has a line in each row of a text or binary column.
 
-    The default column is the first of such a type. A row may hold several lines; nulls are
-    skipped. Rows are never cut, however long.
+    The default column is the first of such a type. A row may hold several lines; it skips
+    nulls. It never cuts a row, however long.
 
     Raises:
         InputError: There is no such column.
-        MissingExtraError: Arrow is not installed.
+        MissingExtraError: Arrow is missing.
     """
     pa = _import_pyarrow()
     lines = _find_lines(batch, column, pa)
@@ -57,7 +57,7 @@ def to_table(counts: RefusalCounts, registry: Registry | None = None) -> Any:
     """Return the counts as a table, one row for each key; a registry adds the classes.
 
     Raises:
-        MissingExtraError: Arrow is not installed.
+        MissingExtraError: Arrow is missing.
     """
     pa = _import_pyarrow()
     rows = [(*key, number) for key, number in sorted(counts.rows.items())]
@@ -90,8 +90,8 @@ def write_parquet(
     """Write the counts as a Parquet file, one row for each key.
 
     Raises:
-        MissingExtraError: Arrow is not installed.
-        InputError: The file cannot be written.
+        MissingExtraError: Arrow is missing.
+        InputError: demur cannot write the file.
     """
     table = to_table(counts, registry)
     parquet = import_module("pyarrow.parquet")
@@ -125,12 +125,12 @@ def triage_on_cluster(
 ) -> RefusalCounts:
     """Return the counts of the named files, read by the workers of an engine.
 
-    Workers must see files and registries under the same paths. Standard input is read by this
-    process.
+    Workers must see files and registries under the same paths. This process reads standard
+    input.
 
     Raises:
         InputError: The engine is unknown.
-        MissingExtraError: The engine is not installed.
+        MissingExtraError: The engine is missing.
         EngineError: The job failed.
     """
     run = CLUSTERS.get(engine)

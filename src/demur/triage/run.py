@@ -220,8 +220,8 @@ def triage_logs(
 ) -> RefusalCounts:
     """Return the counts of the named files, folders and globs; `-` is standard input.
 
-    Files that cannot be read are listed in `unread`, and the rest is counted. `progress` is
-    called with the number of bytes read since the last call.
+    Files that cannot be read are listed in `unread`, and the rest is counted. `progress`
+    gets the number of bytes read since the last call.
     """
     work = names if isinstance(names, TriagePlan) else plan_work(names)
     jobs = default_jobs() if jobs is None else jobs

@@ -343,7 +343,7 @@ def scan_range(
     the file itself. The default `name` in the counts is the path.
 
     Raises:
-        OSError: The file cannot be read.
+        OSError: demur cannot read the file.
     """
     with Path(path).open("rb", buffering=0) as file:
         options = resolve_format(options, lambda: _read_head(file))
@@ -421,7 +421,7 @@ def warm_kernel(options: TriageOptions, path: str | Path) -> None:
     """Build the filters for scanning a plain file in this thread.
 
     Raises:
-        OSError: The file cannot be read.
+        OSError: demur cannot read the file.
     """
     with Path(path).open("rb", buffering=0) as file:
         _get_kernel(resolve_format(options, lambda: _read_head(file))).build_filters()

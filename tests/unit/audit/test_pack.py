@@ -201,7 +201,7 @@ def test_a_signature_of_somebody_else_is_refused(gate: Gate) -> None:
 
     with pytest.raises(PackError, match="the signature is not that of user:mary"):
         read_pack(write_pack(pack, other), RING)
-    with pytest.raises(PackError, match="`k2`, which is not trusted"):
+    with pytest.raises(PackError, match="`k2`, which you do not trust"):
         read_pack(write_pack(pack, stranger), RING)
     assert (
         read_pack(write_pack(pack, other), KeyRing([other.trusted_key()])).signed_by == "user:eve"

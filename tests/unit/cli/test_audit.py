@@ -115,7 +115,7 @@ def test_an_empty_store_proves_nothing() -> None:
     ("words", "problem", "status"),
     [
         (["--tenant", "acme"], "there is no tenant `acme`\n  help: there are default\n", 1),
-        (["--from", "0"], "records are numbered from 1", 2),
+        (["--from", "0"], "records count from 1", 2),
         (["--from", "3", "--to", "2"], "--to must not be before --from", 2),
         (["--heads", "gone.json"], "gone.json: cannot read the heads: no such file", 1),
         (["--heads", "policy.yaml"], "policy.yaml: not exported heads: not JSON", 1),

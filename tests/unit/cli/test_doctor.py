@@ -261,7 +261,7 @@ def test_a_folder_that_cannot_be_created_stays_a_problem() -> None:
 def test_a_file_that_is_no_database_is_a_problem() -> None:
     Path("demur.db").write_bytes(b"hello " * 1000)
 
-    assert "the database cannot be used" in said("problem", "store")
+    assert "cannot use the database" in said("problem", "store")
 
 
 def test_a_database_that_lost_a_table_is_a_problem() -> None:

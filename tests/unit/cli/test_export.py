@@ -157,7 +157,7 @@ def test_lines_can_be_printed(records: list[DecisionRecord]) -> None:
         (["last", "--since", "7d"], "--since filters decisions"),
         (["--all", "--pack", "--out", "x.zip"], "a pack holds one decision"),
         (["last", "--pack"], "--pack needs --out"),
-        (["last", "--sign", "key.json"], "only a pack can be signed"),
+        (["last", "--sign", "key.json"], "`--sign` needs `--pack`"),
         (["nosuch"], "there is no decision"),
         (["last", "--out", "nowhere/one.json"], "no such file"),
     ],

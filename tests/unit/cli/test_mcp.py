@@ -434,7 +434,7 @@ def test_a_server_that_talks_oddly_leaves_nobody_waiting(tmp_path: Path) -> None
     ended = proxied(tmp_path, asks=asks)
 
     assert code(ended.answers["picture"]) == "CONTEXT_INJECTION"
-    assert "cannot be read" in ended.answers["nan"]["error"]["message"]
+    assert "cannot read the answer" in ended.answers["nan"]["error"]["message"]
     for text in ("both", "return"):
         assert ended.answers[text]["result"]["structuredContent"] == {"text": text}
 

@@ -219,7 +219,7 @@ def test_filters_choose_among_decisions(words: tuple[object, ...], wanted: list[
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["last", "--verdict", "DENY"], "--verdict filters decisions, and cannot be combined"),
+        (["last", "--verdict", "DENY"], "--verdict filters decisions: leave out the ID"),
         (["last", "--last"], "--last filters decisions"),
         (["--last", "0"], "--last must be above 0, not `0`"),
         (["--since", "soon"], "`soon` is not a time"),

@@ -79,7 +79,7 @@ def test_an_empty_log_has_no_table() -> None:
 
 def test_a_limit_on_nothing_is_never_met(tmp_path: Path) -> None:
     for nothing in ("-", tmp_path):
-        with pytest.raises(UsageError, match="nothing was read, so no limit was checked"):
+        with pytest.raises(UsageError, match="no input, so demur checked no limit"):
             triage(nothing, "--fail-over", "RCE_RISK>0")
 
 

@@ -35,8 +35,8 @@ RCE_RISK: Remote code execution
   a download piped to a shell or an untrusted object unpickled.
 
 What to do
-  Stop here, and do not send it again in these or other words. Every variant of
-  the call that the same rule covers is refused too.
+  Stop here, and do not send it again in these or other words. The refusal
+  covers every variant of the call under the same rule.
 
 Facts
   class     HARD_BLOCK. Nothing lifts it: no approval, no context, no limit.

@@ -485,7 +485,7 @@ def test_a_code_that_was_not_decided_has_no_grants(acme: Acme) -> None:
     row = {"code": KYC, "parent": "GUARDRAIL_UNAVAILABLE", "grants": ["approval"]}
 
     found = [problem.problem for problem in problems_of(acme(row))]
-    assert "no grant lifts a code that was not decided" in found
+    assert "no grant lifts a code without a judgement" in found
 
 
 def test_a_child_may_not_be_easier_to_lift(acme: Acme) -> None:

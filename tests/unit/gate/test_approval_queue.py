@@ -581,7 +581,7 @@ def test_a_check_waits_only_for_what_people_are_asked(open_desk: OpenDesk) -> No
     late = Enforcer(desk.gate).waiting_for_people(0)
     refused = late.check_tool_call("bash", command, context)
     assert refused.model_message.endswith("\nNobody has decided yet.")
-    with pytest.raises(InputError, match="over a store"):
+    with pytest.raises(InputError, match="needs a store"):
         Enforcer().waiting_for_people()
 
 
@@ -598,9 +598,9 @@ def test_an_async_enforcer_learns_of_a_no(open_desk: OpenDesk) -> None:
 
     assert (answer.state, answer.grants) == (ApprovalState.DECLINED, ())
     assert answer.message == "A person declined it: not that folder"
-    with pytest.raises(InputError, match="nobody was asked"):
+    with pytest.raises(InputError, match="asked nobody for approval"):
         enforcer.wait_for(desk.ask(refund(20)).decision_id)
-    with pytest.raises(InputError, match="over a store"):
+    with pytest.raises(InputError, match="needs a store"):
         Enforcer().wait_for(refused)
 
 

@@ -420,7 +420,7 @@ def test_a_spool_that_cannot_be_written_raises_nothing(
         record = gate.decide(refund())
 
     assert record.reason_codes == ("STORAGE_UNAVAILABLE",)
-    assert "could not be spooled" in caplog.text
+    assert "cannot spool" in caplog.text
 
 
 @pytest.mark.parametrize("how", ["decide", "adecide", "decide_many"])

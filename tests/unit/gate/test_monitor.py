@@ -382,7 +382,7 @@ def test_a_time_may_be_text(text: str) -> None:
 
 def test_a_time_that_is_none_is_an_error_with_help() -> None:
     monitor, _ = watching()
-    with pytest.raises(InputError, match="`yesterday` is no time") as caught:
+    with pytest.raises(InputError, match="cannot read `yesterday` as a time") as caught:
         monitor.log("input", "block", "RCE_RISK", "x", timestamp="yesterday")
 
     assert (caught.value.where, caught.value.help) == (

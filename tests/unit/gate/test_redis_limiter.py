@@ -178,7 +178,7 @@ def test_without_redis_it_counts_here_if_so_configured(
     taken = limiter.take_units("a", [TEN])
     assert (taken.counted, taken.fallback, limiter.is_degraded) == ("process", True, True)
     assert [record.getMessage() for record in caplog.records] == [
-        "Redis cannot be reached (ConnectionError): rate limits are counted in this process"
+        "Redis does not answer (ConnectionError): rate limits are counted in this process"
     ]
 
 
@@ -209,7 +209,7 @@ def test_it_finds_its_way_back(caplog: pytest.LogCaptureFixture) -> None:
 
         assert taken.counted == "redis"
         assert not limiter.is_degraded
-        assert "reachable again" in caplog.text
+        assert "Redis answers again" in caplog.text
 
 
 def test_a_server_that_was_restarted_is_not_even_noticed() -> None:

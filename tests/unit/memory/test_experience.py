@@ -45,8 +45,8 @@ def test_a_row_of_the_database_is_an_experience() -> None:
         ({"severity": 6}, "severity `6` is not one of"),
         ({"severity": 0}, "severity `0` is not one of"),
         ({"vector": b""}, "a stored vector is cut short"),
-        ({"expires_at": "soon"}, "`soon` is no time"),
-        ({"expires_at": "2026-01-01T00:00:00"}, "no time with an offset"),
+        ({"expires_at": "soon"}, "`soon` is not a time"),
+        ({"expires_at": "2026-01-01T00:00:00"}, "not a time with an offset"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(fields: dict[str, Any], problem: str) -> None:

@@ -230,8 +230,8 @@ def test_a_failure_is_logged_shown_counted_and_tried_again(
     assert len({notice["notice_id"] for notice in sent(server)}) == 1
     messages = [record.message for record in caplog.records]
     assert messages == [
-        "notices of approvals cannot be delivered: the webhook answered 500",
-        "notices of approvals are delivered again",
+        "cannot deliver notices of approvals: the webhook answered 500",
+        "demur delivers notices of approvals again",
     ]
     assert SECRET_PATH not in caplog.text
 

@@ -264,7 +264,7 @@ def test_a_deadline_ends_the_wait_and_the_late_item_is_reported(make: Make) -> N
     desk = make(deadline_s=0.05)
     desk.hold()
 
-    with pytest.raises(StorageError, match="could not be confirmed in time"):
+    with pytest.raises(StorageError, match="did not confirm the decision in time"):
         desk.committer.run(1)
     desk.door.set()
     desk.committer.close()

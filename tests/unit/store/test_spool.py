@@ -87,7 +87,7 @@ def test_a_partly_written_line_is_an_error(spool: Spool, monkeypatch: pytest.Mon
     write = os.write
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda file, data: write(file, data[:10]))
-        with pytest.raises(UnavailableError, match="only part"):
+        with pytest.raises(UnavailableError, match="only a part"):
             spool.add(make_record(1))
     spool.add(make_record(2))
 
@@ -146,7 +146,7 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
     assert begin[1].endswith("demur.db: the disk is full; free space")
     assert end[0] == "WARNING"
     assert end[1] == (
-        "decisions are stored again: 300 were refused meanwhile, of which 300 are spooled "
+        "the store works again: demur refused 300 decisions meanwhile, and spooled 300 "
         f"in {spool.path}"
     )
 
@@ -165,12 +165,12 @@ def test_a_spool_that_fails_during_an_outage_is_logged_once(
     begin, failed, end = (text for _, text in log_outage(caplog, spool, 50))
 
     assert "could not be stored" in begin
-    assert "could not be spooled and are not kept" in failed
-    assert "50 were refused meanwhile, of which 5 are spooled" in end
+    assert "cannot spool decisions, so they are lost" in failed
+    assert "refused 50 decisions meanwhile, and spooled 5" in end
 
 
 def test_an_outage_without_a_spool_says_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
     _, lost, end = (text for _, text in log_outage(caplog, None, 3))
 
-    assert lost == "they are not kept: the setting `spool` names a file for them"
-    assert end == "decisions are stored again: 3 were refused meanwhile, of which 0 are spooled"
+    assert lost == "they are lost: the setting `spool` names a file for them"
+    assert end == "the store works again: demur refused 3 decisions meanwhile, and spooled 0"

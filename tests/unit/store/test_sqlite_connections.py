@@ -147,7 +147,7 @@ def test_a_removed_file_takes_no_records_and_is_not_created_again(
         store.put(make_record(1))
         for end in gone:
             path.with_name(f"{path.name}{end}").unlink()
-        assert_refused(store, path, "was removed or replaced")
+        assert_refused(store, path, "removed or replaced the file of the store")
         with pytest.raises(UnavailableError):
             store.get(decision_id(1))
 
@@ -158,7 +158,7 @@ def test_a_file_that_is_put_back_goes_on_as_it_was(path: Path, tmp_path: Path) -
     with open_store(path) as store:
         store.put(make_record(1))
         move_files(path, tmp_path / "elsewhere")
-        assert_refused(store, path, "was removed or replaced")
+        assert_refused(store, path, "removed or replaced the file of the store")
         for file in (tmp_path / "elsewhere").iterdir():
             file.rename(path.parent / file.name)
         store.put(make_record(2))
@@ -207,7 +207,7 @@ def test_a_file_that_is_replaced_by_that_of_another_program_is_refused(path: Pat
 def test_a_file_that_goes_away_during_a_write_is_not_acknowledged(path: Path) -> None:
     with open_store(path) as store:
         store.put(make_record(1))
-        removed = pytest.raises(UnavailableError, match="was removed or replaced")
+        removed = pytest.raises(UnavailableError, match="removed or replaced the file of the store")
         with removed, store.backend.transaction():
             move_files(path, path.parent / "elsewhere")
 

@@ -389,7 +389,7 @@ def guard_client(
     if probe(double) is not post:
         raise UnguardableError(
             "demur cannot guard this version of the client",
-            help="use a version that demur was tested with",
+            help="use a version that demur's tests cover",
         )
     return double
 

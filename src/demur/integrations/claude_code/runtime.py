@@ -81,7 +81,7 @@ def files_stamp(hook_config: HookConfig) -> tuple[object, ...]:
     """Return a stamp that changes when a file of the config does.
 
     Raises:
-        InputError: The settings cannot be used.
+        InputError: The settings are invalid.
     """
     return tuple(_file_stamp(path) for path in _files_read(hook_config, gate_config(hook_config)))
 
@@ -90,7 +90,7 @@ def config_files(hook_config: HookConfig) -> Iterator[Path]:
     """Yield the files that the config names, also those that demur writes.
 
     Raises:
-        InputError: The settings cannot be used.
+        InputError: The settings are invalid.
     """
     config = gate_config(hook_config)
     yield from _files_read(hook_config, config)

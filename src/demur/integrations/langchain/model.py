@@ -57,7 +57,7 @@ def guard_langchain_model(
     recheck_history: bool = False,
     **options: Unpack[AdapterOptions],
 ) -> _Model:
-    """Return a guarded copy of a chat model; the model itself is not changed.
+    """Return a guarded copy of a chat model; the model itself stays as it is.
 
     A refusal raises `Refused`; with `on_refusal="answer"`, it is an `AIMessage` with words.
     `context` is the call context, or a function of the `RunnableConfig` of a call. With

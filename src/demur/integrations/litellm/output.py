@@ -36,7 +36,7 @@ _PROVIDER = "demur"
 
 
 class GuardrailRefused(Refused, GuardrailRaisedException):
-    """A request or response was refused; `result` and `envelope` say why.
+    """demur refused a request or response; `result` and `envelope` say why.
 
     The proxy turns it into an HTTP error with the status of the reason code, the code as
     `code`, and the envelope in `provider_specific_fields` under `refusal`. `blocked_content` is

@@ -80,7 +80,7 @@ def read_pins(path: Path) -> ToolPins:
     """Return the pins in a file.
 
     Raises:
-        InputError: It cannot be read, or is invalid.
+        InputError: It is unreadable or invalid.
     """
     try:
         return ToolPins.from_json(path.read_bytes())

@@ -301,7 +301,7 @@ class ConnectionGuard:
         request = waiting.close(rpc.request_key(identity))
         if request is None:
             return _DROP
-        reason = f"the answer cannot be read: {problem}"
+        reason = f"cannot read the answer: {problem}"
         return _Disposition(on=rpc.error_response(request.request_id, rpc.UNREADABLE, reason))
 
     # Messages of the client.

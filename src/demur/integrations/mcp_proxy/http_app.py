@@ -227,7 +227,7 @@ class McpHttpApp:
         if problem := check_place(headers, self._hosts):
             raise HttpCallError(*problem)
         if scope["path"] != PATH:
-            raise HttpCallError(404, f"unknown path: only `{PATH}` is served")
+            raise HttpCallError(404, f"unknown path: the proxy serves only `{PATH}` is served")
         if scope["method"] not in {"POST", "GET", "DELETE"}:
             raise HttpCallError(405, "only POST, GET and DELETE")
         return headers

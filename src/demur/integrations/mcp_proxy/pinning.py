@@ -134,7 +134,7 @@ class _Handshake:
             except rpc.MessageError as error:
                 lost = [one for one in rpc.salvage_messages(line) if isinstance(one, dict)]
                 if any(one.get("id") == self._count for one in lost if "method" not in one):
-                    raise HandshakeError(f"the answer cannot be read: {error.problem}") from error
+                    raise HandshakeError(f"cannot read the answer: {error.problem}") from error
                 continue
             if message.kind is rpc.MessageKind.RESPONSE and message.key == ("number", self._count):
                 return message.value

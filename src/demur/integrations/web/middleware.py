@@ -37,7 +37,7 @@ class PathPatterns:
             raise InputTypeError.wrong_type("`paths`", "a list of patterns", patterns)
         forms = [form for one in patterns for form in {one, one.rstrip("/") or "/"}]
         if not forms:
-            raise InputError("no paths are given, so nothing would be checked", where="paths")
+            raise InputError("no paths, so there is nothing to check", where="paths")
         self._patterns = list(map(_compile_pattern, forms))
 
     def match_request(self, scope: Scope) -> bool:
@@ -77,7 +77,7 @@ class PromptGuardMiddleware:
 
     `paths` are patterns such as `/chat`, `/chats/{id}` or `/v1/*`. Requests without a body
     pass. The app can still read the body; the check result is `request.state.check_result`.
-    Without a guard, the middleware only answers refusals of the app. Responses are not checked.
+    Without a guard, the middleware only answers refusals of the app. demur checks no responses.
 
     Raises:
         InputError: A pattern is invalid, or there is none.

@@ -163,7 +163,7 @@ def load_rules(path: Path | str, *, registry: Registry | None = None) -> AlertRu
     """Return the rules in the file at `path`.
 
     Raises:
-        AlertRuleError: The file cannot be read or is invalid; carries every problem.
+        AlertRuleError: demur cannot read the file, or it is invalid; carries every problem.
     """
     return parse_rules(read_text(path, "alert rules", AlertRuleError), str(path), registry=registry)
 

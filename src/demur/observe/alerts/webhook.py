@@ -135,7 +135,7 @@ def _parse_retry_after(value: str | None) -> float:
 
 
 class AlertWebhook(NamedTuple):
-    """A webhook that is notified of alerts.
+    """A webhook that gets alerts.
 
     `format` is one of `WEBHOOK_FORMATS`; `routing_key` belongs to PagerDuty; `origin` names this
     system in the messages.
@@ -190,7 +190,7 @@ def read_deliveries(path: Path) -> Mapping[str, AlertDelivery]:
     """Return the deliveries in a state file, or none if it does not exist.
 
     Raises:
-        InputError: The file cannot be read.
+        InputError: demur cannot read the file.
     """
     try:
         return load_deliveries(path.read_bytes(), str(path))

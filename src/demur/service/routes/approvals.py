@@ -175,7 +175,7 @@ def _require_row(call: ApiCall, record: DecisionRecord) -> ApprovalRow:
     row = call.service.store.get_approval(record.decision_id, record.tenant)
     if row is None:
         help_text = "only a refusal that people can lift is put before them"
-        raise invalid_call(404, "nobody was asked about this decision", help=help_text)
+        raise invalid_call(404, "this decision asked nobody for approval", help=help_text)
     return row
 
 

@@ -139,7 +139,7 @@ def require_made(record: DecisionRecord) -> None:
             raise ProblemError(
                 503,
                 ReasonCode.STORAGE_UNAVAILABLE,
-                "the decision could not be stored, so none was made",
+                "the store failed, so there is no decision",
                 headers={"retry-after": "1"},
                 evidence=evidence,
             )

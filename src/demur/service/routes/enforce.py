@@ -162,11 +162,11 @@ class AnswerChunk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Enforced(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether it is allowed, and if not, why: for a program, a log, a model and a person.
+    """The outcome, and the reason of a refusal: for a program, a log, a model and a person.
 
     `envelope` is the refusal as plain JSON, `line` the same in one line, `message` what to tell a
-    model, `text` what to show a person. They are empty if it is allowed. `constraints` bind an
-    allowed action. `obligations` hold either way, and `resources` have to be shown. `quoted` is a
+    model, `text` what to show a person. They are empty without a refusal. `constraints` bind an
+    allowed action. `obligations` hold either way; always show `resources`. `quoted` is a
     withheld tool result or passage as quoted data, without the planted orders. `changed` is what to
     pass on in place of the text, the arguments or the result, unless it is null. `reask` tells the
     model why to answer once more, if it may.

@@ -203,7 +203,7 @@ def test_a_malformed_pins_file_names_its_path(tmp_path: Path, text: str) -> None
 def test_a_schema_changed_by_hand_is_refused() -> None:
     forged = PINS.to_json().replace('"type": "object"', '"type": "array"')
 
-    with pytest.raises(InputError, match="not the one pinned"):
+    with pytest.raises(InputError, match="not the pinned one"):
         ToolPins.from_json(forged)
 
 

@@ -271,12 +271,12 @@ def test_an_answer_that_cannot_be_read_is_an_error_for_who_waits(raw: bytes) -> 
     [heard] = flat(talk.server(raw).client)
 
     assert heard["id"] == 1
-    assert "cannot be read" in heard["error"]["message"]
+    assert "cannot read the answer" in heard["error"]["message"]
     assert talk.guard.fail_open_requests("gone") == ()
     talk.server(request("roots/list", 1))
     [told] = flat(talk.client(raw).server)
     assert told["id"] == 1
-    assert "cannot be read" in told["error"]["message"]
+    assert "cannot read the answer" in told["error"]["message"]
 
 
 @pytest.mark.parametrize("params", ["NaN", '{"a":1,"a":2}', '"text"'])

@@ -113,7 +113,7 @@ def test_a_server_without_a_handshake_is_queried_with_the_newer_protocol() -> No
         ),
         (lambda _: None, "did not answer within"),
         (lambda _: [None], "too long"),
-        (lambda _: [b'{"jsonrpc":"2.0","id":1,"result":{"a":NaN}}'], "cannot be read: `NaN`"),
+        (lambda _: [b'{"jsonrpc":"2.0","id":1,"result":{"a":NaN}}'], "the answer: `NaN`"),
     ],
 )
 def test_a_server_that_does_not_say_is_an_error(says: Answer, problem: str) -> None:

@@ -333,7 +333,7 @@ def test_a_pattern_is_a_path(pattern: str) -> None:
 def test_paths_are_a_list() -> None:
     with pytest.raises(InputTypeError, match="a list of patterns"):
         PathPatterns("/chat")
-    with pytest.raises(InputError, match="nothing would be checked"):
+    with pytest.raises(InputError, match="there is nothing to check"):
         PathPatterns([])
 
 

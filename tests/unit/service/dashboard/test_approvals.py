@@ -144,7 +144,7 @@ def test_a_person_declines_with_a_note(desk: Desk) -> None:
     )
     page = desk.open(f"/approvals/{decision_id}", mary)
     assert "<b>no</b> not today" in page.text
-    assert "told not to send it again" in page.text
+    assert "knows not to send it again" in page.text
 
 
 def test_enter_in_a_field_approves_nothing(desk: Desk) -> None:
@@ -302,7 +302,7 @@ def test_a_notice_that_failed_is_shown(desk: Desk) -> None:
 
     assert "the webhook answered 500, tried 3 times" in desk.open("/approvals", mary).text
     page = desk.open(f"/approvals/{decision_id}", mary)
-    assert "could not be delivered: the webhook answered 500" in page.text
+    assert "could not deliver the notice: the webhook answered 500" in page.text
 
 
 def test_the_page_of_the_decision_leads_to_its_approval_and_back(desk: Desk) -> None:
@@ -323,4 +323,4 @@ def test_an_erased_request_shows_what_was_decided(desk: Desk) -> None:
     desk.site.call.store.erase_subject("acme", "agent:billing", by="tests", reason="a test")
     page = desk.open(f"/approvals/{decision_id}", mary)
 
-    assert "has been erased" in page.text
+    assert "Somebody erased the personal part" in page.text

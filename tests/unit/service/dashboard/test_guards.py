@@ -42,7 +42,7 @@ def test_failures_and_shadow_results_are_shown(empty: Site) -> None:
 
     assert "a guard gave no verdict, so demur refused" in page.text
     assert "gave no verdict 1 times" in page.text
-    assert "What guards in shadow would have said" in page.text
+    assert "Verdicts that guards in shadow would have given" in page.text
     assert "trial: PROMPT_LEAK 1" in page.text
 
 

@@ -73,7 +73,7 @@ def test_one_request_shows_its_votes() -> None:
         missing = call("GET", f"/v1/approvals/{small}", key=key)
         assert (missing.status_code, missing.json()["detail"]) == (
             404,
-            "nobody was asked about this decision",
+            "this decision asked nobody for approval",
         )
 
 
