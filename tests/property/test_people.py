@@ -141,6 +141,38 @@ def test_whoever_asks_as_a_person_asks_in_their_own_name(
         assert record.personal.requester is None or is_own_request("mary", record)
 
 
+NAMES = ["mary", "Mary", "user:mary", "ann", "marya"]
+
+
+@settings(max_examples=examples(40))
+@given(
+    st.sampled_from(["subject", "context", "evidence"]),
+    st.sampled_from(["user_id", "on_behalf_of", "requested_by"]),
+    st.sampled_from(NAMES) | st.lists(st.sampled_from(NAMES), max_size=2),
+)
+def test_a_grant_of_a_person_counts_for_the_requests_of_others(
+    part: str, field: str, names: str | list[str]
+) -> None:
+    """INVARIANT: a grant of a person lifts nothing of their own requests."""
+    with opened(issuers=ISSUERS, entropy=entropy_of()) as gate:
+        add_person(stored(gate))
+        unsigned = grant({"action": "refund", "tenant": "default"})
+        signed = sign_grant(
+            signing_key_of(stored(gate), SERVICE_KEY, "mary", NOON),
+            grant_id="g1",
+            kind="approval",
+            granted_to=unsigned.granted_to,
+            scope=unsigned.scope,
+            not_before=unsigned.not_before,
+            expires_at=unsigned.expires_at,
+        )
+        asked = refund(900)
+        asked[part] = {**asked.get(part, {}), field: names}
+        record = gate.decide(asked, grants=[signed])
+
+        assert record.lifted_by == (() if is_own_request("mary", record) else ("g1",))
+
+
 @given(
     st.binary(min_size=32, max_size=32),
     st.binary(min_size=32, max_size=32),

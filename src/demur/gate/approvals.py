@@ -122,10 +122,13 @@ _OTHER_FIELDS = ("user", "user_id", "on_behalf_of", "requested_by")
 def is_own_request(login: str, record: DecisionRecord) -> bool:
     """Return whether a request was made by a person, or names them as whom it is made for."""
     personal = record.personal
-    if personal is None:
-        return False
+    return personal is not None and concerns(login, personal.requester, personal.request)
+
+
+def concerns(login: str, requester: str | None, request: Mapping[str, Any]) -> bool:
+    """Return whether a person is the requester, or named in a request as whom it is made for."""
     own = _fold_name(login)
-    names = (personal.requester, *_named_people(personal.request))
+    names = (requester, *_named_people(request))
     folded = (_fold_name(name) for name in names if name)
     return any(own in {name, name.rpartition(":")[2].strip()} for name in folded)
 

@@ -67,7 +67,7 @@ def read_grant_status(
         if store is None:
             return GrantStatus(revoked)
         revoked |= store.find_revoked(prepared.tenant, {grant.grant_id for grant in grants})
-        person_keys = read_person_keys(store, issuers, grants)
+        person_keys = read_person_keys(store, issuers, prepared)
         return GrantStatus(revoked, _find_used_up(store, grants), person_keys)
     except (StorageError, GrantError) as error:
         _log.error("cannot read revocations, so no grant counts: %s", error)

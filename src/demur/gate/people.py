@@ -1,6 +1,6 @@
 """People in a gate: their settings, the keys that sign for them, and which of these count."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,12 +9,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from demur.errors import GrantError, InputError
+from demur.gate.approvals import concerns
 from demur.gate.clock import Entropy, format_timestamp, system_entropy
+from demur.gate.inputs import PreparedRequest
 from demur.grants.keys import KEY_BYTES, KeyRing, SigningKey, TrustedKey, load_trusted_keys
 from demur.grants.person_keys import PERSON_PREFIX, ServiceKey, is_certified
 from demur.grants.resolution import GrantRejection, PersonKeys
 from demur.listener import is_loopback
-from demur.model.grant import Grant
 from demur.model.request import DEFAULT_TENANT
 from demur.store.people_tables import Person, PersonKey, can_sign
 from demur.store.store import Store
@@ -68,15 +69,15 @@ class PeopleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 _NO_KEYS = PersonKeys()
 
 
-def read_person_keys(store: Store, issuers: KeyRing, grants: Iterable[Grant]) -> PersonKeys:
-    """Return the keys of people that signed some of the grants, as the store has them now.
+def read_person_keys(store: Store, issuers: KeyRing, prepared: PreparedRequest) -> PersonKeys:
+    """Return the keys of people that signed grants of a request, as the store has them now.
 
     Nothing is read without issuers, or without a grant that a person signed.
 
     Raises:
         StorageError: The store cannot be read.
     """
-    ids = {grant.key_id for grant in grants if grant.key_id.startswith(PERSON_PREFIX)}
+    ids = {grant.key_id for grant in prepared.grants if grant.key_id.startswith(PERSON_PREFIX)}
     if not ids or not issuers:
         return _NO_KEYS
     keys: dict[str, TrustedKey] = {}
@@ -85,6 +86,10 @@ def read_person_keys(store: Store, issuers: KeyRing, grants: Iterable[Grant]) ->
         # INVARIANT: a retired person's key lifts nothing.
         if row.retired_at is not None:
             rejections[row.key_id] = GrantRejection.KEY_RETIRED
+            continue
+        # INVARIANT: a grant of a person lifts nothing of their own requests.
+        if concerns(row.login, prepared.request.requester, prepared.redacted.request):
+            rejections[row.key_id] = GrantRejection.OWN_REQUEST
             continue
         try:
             key = trusted_half(row)

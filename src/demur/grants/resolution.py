@@ -29,6 +29,7 @@ class GrantRejection(StrEnum):
     UNKNOWN_KEY = "unknown_key"
     KEY_RETIRED = "key_retired"
     KEY_NOT_CERTIFIED = "key_not_certified"
+    OWN_REQUEST = "own_request"
     WRONG_ALGORITHM = "wrong_algorithm"
     BAD_SIGNATURE = "bad_signature"
     WRONG_HOLDER = "wrong_holder"

@@ -190,6 +190,33 @@ def test_an_approval_for_the_scope_ends_with_its_uses_and_its_time(open_desk: Op
     }
 
 
+def test_an_approval_for_the_scope_leaves_the_persons_own_requests(open_desk: OpenDesk) -> None:
+    desk = open_desk()
+    add_person(desk.store)
+    record = desk.ask()
+    limits = ApprovalLimits(covers="scope", uses=9)
+    desk.queue.approve(record.decision_id, "mary", limits=limits)
+    [vote] = desk.store.list_votes(record.decision_id)
+    grants = desk.store.find_grants("default", vote.grant_digests).values()
+
+    def ask_for(person: str) -> DecisionRecord:
+        evidence = {"ticket_id": "T-1", "on_behalf_of": person}
+        return desk.ask(refund(800, evidence=evidence), grants=grants)
+
+    own = ask_for("Mary")
+    assert (own.verdict, [one.why for one in own.ignored_grants]) == ("ESCALATE", ["own_request"])
+    assert refuse(desk, own, "mary") == "own_request"
+    resolved = desk.gate.resolve(own.decision_id, grants=grants)
+    assert (resolved.verdict, resolved.lifted_by) == ("ESCALATE", ())
+    assert ask_for("ada").verdict == "ALLOW"
+
+    key = SigningKey.from_randomness(bytes(32), key_id="audit", holder="user:auditor")
+    stored = desk.store.get(own.decision_id)
+    assert stored is not None
+    pack = read_pack(write_pack(export_pack(desk.store, stored), key))
+    assert replay_pack(pack).same
+
+
 def test_one_request_has_one_use() -> None:
     for wrong in ({"uses": 2}, {"valid_s": 59}, {"covers": "all"}, {"covers": "scope", "uses": 0}):
         with pytest.raises((ValueError, msgspec.ValidationError)):
