@@ -132,14 +132,15 @@ class SupportAgent:
                 self.desk.approvals.append(one.decision_id)
                 content = self._use_tool(one.customer, one.call, one.messages, decided.grants)
             messages = [*one.messages, one.call.reply(content)]
-            yield one.customer, self._converse(one.customer, messages)
+            answer = self._converse(one.customer, messages)
+            self.desk.save()
+            yield one.customer, answer
 
     def _converse(self, customer: str, messages: list[Message]) -> str:
         """Let the model use tools until it answers."""
         for _ in range(8):
             step = self.model(messages)
             if isinstance(step, str):
-                self.desk.save()
                 checked = self.enforcer.check_answer(step, self._context(customer))
                 return step if checked else checked.user_text
             content = self._use_tool(customer, step, messages)
@@ -150,15 +151,16 @@ class SupportAgent:
         self, customer: str, call: ToolCall, messages: list[Message], grants: Iterable[Grant] = ()
     ) -> str:
         """Run a call if it is allowed; return what the model reads of it."""
-        if call.name not in self.tools:
-            return f"There is no tool {call.name}."
         result = self.check(customer, call, grants or self._standing_approvals())
         if result.needs_approval and result.record:
-            decision_id = result.record.decision_id
-            self.desk.waiting.append(Waiting(decision_id, customer, call, messages))
+            self.desk.waiting.append(Waiting(result.record.decision_id, customer, call, messages))
+            self.desk.save()
         if not result:
             return result.model_message
+        if call.name not in self.tools:
+            return f"There is no tool {call.name}."
         content = self.tools[call.name](customer, str(call.arguments.get("order")))
+        self.desk.save()  # The model may fail from here on, and a refund is paid once.
         checked = self.enforcer.check_tool_result(call.name, content, self._context(customer))
         return content if checked else checked.model_message
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support_agent import Desk, SupportAgent, stand_in_model
+from support_agent import Desk, Message, SupportAgent, ToolCall, stand_in_model
 
 from demur import Enforcer
 from demur.model import DecisionRecord
@@ -77,5 +77,30 @@ def test_an_order_to_the_model_does_not_reach_it(
     assert_refuses(demur_records[-1], "CONTEXT_INJECTION")
 
 
-def test_the_agent_makes_no_call_that_no_rule_names(agent: SupportAgent) -> None:
-    assert_refuses(agent.enforcer.check_tool_call("delete_customer", {"customer": "ada"}))
+def test_a_call_that_no_rule_names_waits_for_a_person(
+    agent: SupportAgent, demur_records: Sequence[DecisionRecord]
+) -> None:
+    call = ToolCall("delete_customer", {"customer": "ada"})
+    agent.model = lambda messages: call if len(messages) == 1 else "I asked a colleague."
+    assert agent.answer("ada", "Delete my account.") == "I asked a colleague."
+    [refused] = [record for record in demur_records if record.action_type == "delete_customer"]
+    assert_refuses(refused, "NO_MATCH_DEFAULT_ESCALATE", advice="request_approval")
+    assert [one.call for one in agent.desk.waiting] == [call]
+
+
+def test_a_refund_is_kept_when_the_model_fails_after_it(agent: SupportAgent) -> None:
+    def fail_after_refund(messages: Sequence[Message]) -> ToolCall:
+        if messages[-1]["role"] == "tool":
+            raise TimeoutError
+        return ToolCall("refund", {"order": "A-1"})
+
+    agent.model = fail_after_refund
+    with pytest.raises(TimeoutError):
+        agent.answer("ada", "I want my money back for A-1.")
+    assert Desk(agent.desk.path).refunds == ["A-1"]
+
+
+def test_a_refund_is_kept_when_the_model_never_answers(agent: SupportAgent) -> None:
+    agent.model = lambda _: ToolCall("refund", {"order": "A-1"})
+    assert "could not finish" in agent.answer("ada", "I want my money back for A-1.")
+    assert Desk(agent.desk.path).refunds == ["A-1"]
