@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from demur.audit.parquet_rows import PARQUET_VERSION, build_batch, encode_parquet, parquet_schema
+from demur.audit.parquet_rows import build_batch, encode_parquet, parquet_schema
 from demur.canonical import digest_of_bytes
 from demur.errors import DemurError, InputError, Problem, error_reason
 from demur.store.backend import StorageError
@@ -72,7 +72,7 @@ class TenantManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     event_seq: int = 0
     files: tuple[ParquetFile, ...] = ()
     removed: tuple[ParquetFile, ...] = ()
-    schema_version: Literal["decision_parquet.v1"] = PARQUET_VERSION
+    schema_version: Literal["decision_parquet.v1"] = "decision_parquet.v1"
 
 
 class ParquetExport(NamedTuple):
@@ -119,7 +119,10 @@ def export_parquet(
         place = str(error.filename or folder)
         raise ParquetError(f"cannot write: {error_reason(error)}", where=place) from error
     return ParquetExport(
-        *(sum(counts) for counts in zip(*(one[:-1] for one in exports), strict=True)),
+        rows=sum(one.rows for one in exports),
+        added=sum(one.added for one in exports),
+        rewritten=sum(one.rewritten for one in exports),
+        removed=sum(one.removed for one in exports),
         unreachable=tuple(problem for one in exports for problem in one.unreachable),
     )
 

@@ -20,6 +20,7 @@ from demur.audit.parquet_folder import (
     read_manifests,
 )
 from demur.audit.parquet_rows import FINDING_FIELDS, PARQUET_COLUMNS, parquet_schema
+from demur.canonical import digest_of_bytes
 from demur.codes.vocabulary import DecisionOutput, Verdict
 from demur.errors import MissingExtraError
 from demur.model.record import DecisionRecord
@@ -204,7 +205,7 @@ def test_the_manifest_names_each_file_with_its_rows_and_digest(
     for file in manifest.files:
         path = folder / file.path
         assert (file.rows, file.size) == (pq.read_metadata(path).num_rows, path.stat().st_size)
-        assert file.digest == parquet_folder.digest_of_bytes(path.read_bytes())
+        assert file.digest == digest_of_bytes(path.read_bytes())
     assert (manifest.seq, manifest.event_seq) == (30, 30)
 
 
