@@ -16,6 +16,14 @@ if TYPE_CHECKING:
         write_line,
         write_pack,
     )
+    from demur.audit.parquet_folder import (
+        ParquetError,
+        ParquetExport,
+        TenantManifest,
+        export_parquet,
+        read_manifests,
+    )
+    from demur.audit.parquet_rows import parquet_schema
     from demur.audit.period_report import PeriodReport, build_period_report
     from demur.audit.replay import ReplayResult, check_heads, replay_pack
     from demur.audit.report import DecisionReport, export_pack, render_ticket, report_decision
@@ -26,18 +34,24 @@ __all__ = [
     "DecisionReport",
     "Pack",
     "PackError",
+    "ParquetError",
+    "ParquetExport",
     "PeriodReport",
     "PolicyComparison",
     "ReplayResult",
+    "TenantManifest",
     "Unreplayable",
     "append_anchor",
     "build_period_report",
     "check_heads",
     "compare_policy",
     "export_pack",
+    "export_parquet",
+    "parquet_schema",
     "read_anchor",
     "read_line",
     "read_lines",
+    "read_manifests",
     "read_pack",
     "render_ticket",
     "replay_pack",
@@ -51,6 +65,10 @@ _HOMES = {
     "demur.audit.anchors": "ChainAnchor append_anchor read_anchor write_anchor",
     "demur.audit.diff": "DecisionChange PolicyComparison Unreplayable compare_policy",
     "demur.audit.pack": "Pack PackError read_line read_lines read_pack write_line write_pack",
+    "demur.audit.parquet_folder": (
+        "ParquetError ParquetExport TenantManifest export_parquet read_manifests"
+    ),
+    "demur.audit.parquet_rows": "parquet_schema",
     "demur.audit.period_report": "PeriodReport build_period_report",
     "demur.audit.replay": "ReplayResult check_heads replay_pack",
     "demur.audit.report": "DecisionReport export_pack render_ticket report_decision",
