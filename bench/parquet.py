@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from demur.audit.parquet_folder import encode_name, export_parquet
 from demur.audit.parquet_rows import encode_parquet, parquet_schema
@@ -31,6 +30,8 @@ from demur.engines import import_package
 from demur.gate.clock import system_clock
 from demur.gate.gate import Gate
 from demur.store.opening import open_store
+
+pa = import_package("pyarrow")
 
 PAGE = Path(__file__).parents[1] / "docs/how-to/query-parquet.md"
 SQL = re.compile(r"^```sql\n-- duckdb\n(.*?)^```$", re.MULTILINE | re.DOTALL)

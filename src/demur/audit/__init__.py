@@ -16,13 +16,7 @@ if TYPE_CHECKING:
         write_line,
         write_pack,
     )
-    from demur.audit.parquet_folder import (
-        ParquetError,
-        ParquetExport,
-        TenantManifest,
-        export_parquet,
-        read_manifests,
-    )
+    from demur.audit.parquet_folder import ParquetError, ParquetExport, export_parquet
     from demur.audit.parquet_rows import parquet_schema
     from demur.audit.period_report import PeriodReport, build_period_report
     from demur.audit.replay import ReplayResult, check_heads, replay_pack
@@ -39,7 +33,6 @@ __all__ = [
     "PeriodReport",
     "PolicyComparison",
     "ReplayResult",
-    "TenantManifest",
     "Unreplayable",
     "append_anchor",
     "build_period_report",
@@ -51,7 +44,6 @@ __all__ = [
     "read_anchor",
     "read_line",
     "read_lines",
-    "read_manifests",
     "read_pack",
     "render_ticket",
     "replay_pack",
@@ -65,9 +57,7 @@ _HOMES = {
     "demur.audit.anchors": "ChainAnchor append_anchor read_anchor write_anchor",
     "demur.audit.diff": "DecisionChange PolicyComparison Unreplayable compare_policy",
     "demur.audit.pack": "Pack PackError read_line read_lines read_pack write_line write_pack",
-    "demur.audit.parquet_folder": (
-        "ParquetError ParquetExport TenantManifest export_parquet read_manifests"
-    ),
+    "demur.audit.parquet_folder": "ParquetError ParquetExport export_parquet",
     "demur.audit.parquet_rows": "parquet_schema",
     "demur.audit.period_report": "PeriodReport build_period_report",
     "demur.audit.replay": "ReplayResult check_heads replay_pack",
