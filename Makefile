@@ -27,8 +27,9 @@ test-browser: .venv-browser/.ready ## the dashboard in a real Chromium (which ha
 test-cluster: .venv-cluster/.ready ## triage, detection and queries on Spark and Ray in local mode (needs Java)
 	@.venv-cluster/bin/python -m pytest tests/cluster tests/sql -m cluster -n 0
 
-bench-cluster: .venv-cluster/.ready ## measure triage on Spark and Ray
+bench-cluster: .venv-cluster/.ready ## measure triage, detection and guards on Spark and Ray
 	@.venv-cluster/bin/python bench/triage_engines.py
+	@.venv-cluster/bin/python bench/arrow_batches.py
 
 test-adapters: .venv-adapters/.ready .venv-litellm/.ready .venv-frameworks/.ready ## the adapters with the real frameworks and their fake models
 	@.venv-adapters/bin/python -m mypy --no-error-summary --cache-dir .mypy_cache/adapters src/demur/integrations tests/adapters

@@ -6,6 +6,7 @@ interrupted still has to do. So readers see each file whole, and each record at 
 """
 
 import os
+import re
 import shutil
 import sys
 from bisect import bisect_left
@@ -24,6 +25,7 @@ from demur.errors import DemurError, InputError, Problem, error_reason
 from demur.store.backend import StorageError
 from demur.store.events import ChainEvent, EventRow, erased_decisions, read_event
 from demur.store.rows import ChainHead, LinkedRow
+from demur.store.sql import Backend
 from demur.store.store import Store
 
 if sys.platform != "win32":
@@ -37,6 +39,7 @@ _MAX_ROWS = 100_000
 _MAX_BYTES = 64 * 1024 * 1024
 _ROWS_AT_ONCE = 2_000
 _MAX_NAME_BYTES = 200
+_FILE_PATH = re.compile(r"day=[\d-]+/tenant=[^/\\]+/\d+-\d+\.parquet")
 
 
 class ParquetError(DemurError):
@@ -111,7 +114,9 @@ def export_parquet(
             heads = store.list_heads()
             _check_tenants(folder, heads, tenant)
             exports = [
-                _TenantExport(store, folder, head, schema).run(forget_unreachable)
+                _TenantExport(store.backend, folder, head, schema).run(
+                    forget_unreachable=forget_unreachable
+                )
                 for head in heads
                 if tenant in {None, head.tenant}
             ]
@@ -193,11 +198,17 @@ def _foreign_files(tenant: str, folder: Path) -> ParquetError:
 
 def _read_manifest(path: Path) -> TenantManifest:
     try:
-        return _decode_manifest(path.read_bytes())
+        manifest = _decode_manifest(path.read_bytes())
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         problem = f"not a manifest of Parquet files: {error}"
         help_text = "export to a new folder, with the newest demur"
         raise ParquetError(problem, where=str(path), help=help_text) from error
+    for file in (*manifest.files, *manifest.removed):
+        # These files are replaced and deleted, so they must be those of this folder.
+        if not _FILE_PATH.fullmatch(file.path):
+            problem = f"a manifest does not name `{file.path}`"
+            raise ParquetError(problem, where=str(path), help="export to a new folder")
+    return manifest
 
 
 class _Staged(NamedTuple):
@@ -210,9 +221,8 @@ class _Staged(NamedTuple):
 class _TenantExport:
     """Brings the files of one tenant up to date with the head of its chain."""
 
-    def __init__(self, store: Store, folder: Path, head: ChainHead, schema: Any) -> None:
-        self._store = store
-        self._backend = store.backend
+    def __init__(self, backend: Backend, folder: Path, head: ChainHead, schema: Any) -> None:
+        self._backend = backend
         self._folder = folder
         self._head = head
         self._schema = schema
@@ -223,7 +233,7 @@ class _TenantExport:
         if self._manifest_path.exists():
             self._manifest = _read_manifest(self._manifest_path)
 
-    def run(self, forget_unreachable: bool) -> ParquetExport:  # noqa: FBT001 - of this module only
+    def run(self, *, forget_unreachable: bool) -> ParquetExport:
         """Do everything that is to do, and return what was done."""
         self._finish_last_run()
         self._check_store()

@@ -465,6 +465,21 @@ def test_a_manifest_of_a_newer_demur_is_refused(sqlite_store: Store, folder: Pat
         export_parquet(sqlite_store, folder)
 
 
+@pytest.mark.parametrize("path", ["../notes.txt", "/etc/passwd", "day=1/tenant=../1-1.parquet/x"])
+def test_a_manifest_reaches_no_file_outside_of_the_folder(
+    sqlite_store: Store, folder: Path, path: str
+) -> None:
+    sqlite_store.put(make_record())
+    export_parquet(sqlite_store, folder)
+    manifest = folder / "_demur/acme.json"
+    document = json.loads(manifest.read_text())
+    document["removed"] = [{**document["files"][0], "path": path}]
+    manifest.write_text(json.dumps(document))
+
+    with pytest.raises(ParquetError, match="a manifest does not name"):
+        export_parquet(sqlite_store, folder)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
 def test_two_runs_do_not_write_to_one_folder(sqlite_store: Store, folder: Path) -> None:
     with (
