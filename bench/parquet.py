@@ -274,16 +274,17 @@ def measure_export(folder: Path, decisions: int) -> None:
         assert sum(1 for _ in filled(gate, days, decisions))
         assert gate.store is not None
         before = peak_memory()
-        start = time.perf_counter()
+        start, work = time.perf_counter(), time.process_time()
         done = export_parquet(gate.store, folder / "exported")
-        taken = time.perf_counter() - start
+        taken, work = time.perf_counter() - start, time.process_time() - work
         again = time.perf_counter()
         export_parquet(gate.store, folder / "exported")
         again = time.perf_counter() - again
     size = sum(path.stat().st_size for path in (folder / "exported").rglob("*.parquet"))
     print(
         f"export: {done.rows:,} decisions in {done.added} files, {taken:.1f} s, "
-        f"{done.rows / taken:,.0f}/s, {size / done.rows:.0f} bytes each"
+        f"{done.rows / taken:,.0f}/s, {work / done.rows * 1e6:.0f} µs of CPU "
+        f"and {size / done.rows:.0f} bytes each"
     )
     memory = f"{before >> 20} to {peak_memory() >> 20} MiB"
     print(f"  peak memory {memory}; a run with nothing new {again * 1000:.0f} ms")
