@@ -112,7 +112,7 @@ PACKAGES = {"processes": "pyarrow", "ray": "ray", "spark": "pyspark"}
 def measure(engine: str, cores: int, rows: int) -> None:
     """Print the seconds of a job whose workers are warm."""
     job, table = ENGINES[engine](cores), make_table(rows)
-    job(table.slice(0, min(rows, 16 * BATCH)))
+    job(table.slice(0, min(rows, 2 * cores * BATCH)))
     start = time.perf_counter()
     assert job(table) == rows
     print(time.perf_counter() - start)

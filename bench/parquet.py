@@ -302,26 +302,36 @@ def main() -> None:
     parser.add_argument("--decisions", type=int, default=20_000, help="to export from a store")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--dir", help="where the files of the run go (default: a temporary one)")
+    parser.add_argument("--made", type=Path, help="generate into this folder, or query what it has")
     options = parser.parse_args()
-    last_day = system_clock().date()
+    today = system_clock().date()
     with tempfile.TemporaryDirectory(dir=options.dir) as name:
-        folder = Path(name)
         print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-        measure_export(folder, options.decisions)
-        start = time.perf_counter()
-        size = generate(folder / "made", options.records, last_day, options.processes)
-        taken = time.perf_counter() - start
-        rows = max(1, options.records // (DAYS * TENANTS)) * DAYS * TENANTS
-        files = sum(1 for _ in (folder / "made").rglob("*.parquet"))
-        print(
-            f"generated: {rows:,} records, {size / 1e9:.2f} GB, {size / rows:.0f} bytes each, "
-            f"{files} files, {taken:.0f} s, {rows / taken:,.0f}/s"
-        )
+        measure_export(Path(name), options.decisions)
+        made = options.made or Path(name) / "made"
+        last_day = today
+        if made.exists():
+            last_day = max(date.fromisoformat(path.name[4:]) for path in made.glob("day=*"))
+        else:
+            measure_generator(made, options.records, today, options.processes)
         print(f"{'query, DuckDB':40}{'first':>10}{'median':>10}{'rows':>8}")
-        for title, seconds, answered in measure_queries(folder / "made", last_day):
+        for title, seconds, answered in measure_queries(made, last_day):
             median = statistics.median(seconds)
             print(f"{title:40}{seconds[0]:>8.2f} s{median:>8.2f} s{answered:>8}", flush=True)
         print(f"peak memory {peak_memory() / 2**30:.1f} GiB")
+
+
+def measure_generator(folder: Path, records: int, last_day: date, processes: int) -> None:
+    """Generate records, and print their number and size."""
+    start = time.perf_counter()
+    size = generate(folder, records, last_day, processes)
+    taken = time.perf_counter() - start
+    rows = max(1, records // (DAYS * TENANTS)) * DAYS * TENANTS
+    files = sum(1 for _ in folder.rglob("*.parquet"))
+    print(
+        f"generated: {rows:,} records, {size / 1e9:.2f} GB, {size / rows:.0f} bytes each, "
+        f"{files} files, {taken:.0f} s, {rows / taken:,.0f}/s"
+    )
 
 
 if __name__ == "__main__":
