@@ -23,6 +23,8 @@ from demur.evals.arrow_batches import add_detections, add_findings, extend_frame
 
 BATCH = 500
 CORES = os.cpu_count() or 1
+# Threads of the linear algebra in each worker would only wait for each other.
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 BEGINNINGS = (
     "Sure! Here is what you asked for.",
     "I'm sorry, but I can't help with that.",
@@ -137,7 +139,9 @@ def main() -> None:
         for engine, cores in jobs:
             command = [sys.executable, __file__, "--rows", str(options.rows)]
             command += ["--one", engine, str(cores)]
-            ran = subprocess.run(command, check=True, capture_output=True, text=True)
+            ran = subprocess.run(
+                command, check=True, capture_output=True, text=True, env=ONE_THREAD
+            )
             taken[engine, cores].append(float(ran.stdout.split()[-1]))
     print(f"{'engine':12}{'rows/s, one core':>18}{f'rows/s, {CORES} cores':>18}{'efficiency':>12}")
     for engine in dict.fromkeys(engine for engine, _ in jobs):
