@@ -24,11 +24,12 @@ test-slow: $(READY) ## the long fault, fuzz and load runs, and property tests wi
 test-browser: .venv-browser/.ready docs ## the dashboard and the site of the documentation in a real Chromium (which has to be installed)
 	@if command -v chromium > /dev/null || command -v google-chrome > /dev/null; then .venv-browser/bin/python -m pytest tests/e2e -m browser -n 0; else echo "skipped: test-browser needs \`chromium\` or \`google-chrome\` on PATH (\`apt install chromium\`)"; fi
 
-test-cluster: .venv-cluster/.ready ## triage on Spark and Ray in local mode (needs Java)
-	@.venv-cluster/bin/python -m pytest tests/cluster -m cluster -n 0
+test-cluster: .venv-cluster/.ready ## triage, detection and queries on Spark and Ray in local mode (needs Java)
+	@.venv-cluster/bin/python -m pytest tests/cluster tests/sql -m cluster -n 0
 
-bench-cluster: .venv-cluster/.ready ## measure triage on Spark and Ray
+bench-cluster: .venv-cluster/.ready ## measure triage, detection and guards on Spark and Ray
 	@.venv-cluster/bin/python bench/triage_engines.py
+	@.venv-cluster/bin/python bench/arrow_batches.py
 
 test-adapters: .venv-adapters/.ready .venv-litellm/.ready .venv-frameworks/.ready ## the adapters with the real frameworks and their fake models
 	@.venv-adapters/bin/python -m mypy --no-error-summary --cache-dir .mypy_cache/adapters src/demur/integrations tests/adapters

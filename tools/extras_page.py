@@ -12,7 +12,7 @@ from demur.codes.markup import markdown_code, markdown_table
 ROOT = Path(__file__).resolve().parent.parent
 # What each extra is for; those of the first table are in `demur[all]`.
 RUNTIME = {
-    "arrow": "triage on Spark or Ray",
+    "arrow": "decisions in Parquet files; triage, detection and guards on Spark or Ray",
     "ed25519": "grants that gates can verify but not sign (`demur grant keygen`)",
     "evals": "`demur eval` against a model over HTTP",
     "guards": "faster text guards",

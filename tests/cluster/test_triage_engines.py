@@ -3,8 +3,6 @@
 import argparse
 import gzip
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,33 +25,6 @@ LINES = (
     b"2026-11-16T15:00:01Z WARN guard - REFUSED: NOPE_NOPE: y\n"
     b"all is well\n"
 )
-
-
-def needs(engine: str) -> None:
-    package = {"spark": "pyspark"}.get(engine, engine)
-    pytest.importorskip(package, reason=f"{package} is not installed: make test-cluster")
-    if engine == "spark" and shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    needs("spark")
-    sql = __import__("pyspark.sql", fromlist=["sql"])
-    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    session.sparkContext.pythonExec = __import__("sys").executable
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
-    needs("ray")
-    module = __import__("ray")
-    module.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
-    yield module
-    module.shutdown()
 
 
 @pytest.fixture(params=list(CLUSTERS))

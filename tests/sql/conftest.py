@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 from support.postgres_server import Server
 from support.store_records import make_record
 
+from demur.audit.parquet_folder import export_parquet
 from demur.codes.vocabulary import Verdict
 from demur.model.record import Amount, DecisionRecord, PolicyRef
 from demur.store.opening import open_store
@@ -36,6 +38,14 @@ CHARGEBACK = {
     "action_type": "refund",
     "amount": Amount(value=2500, currency="USD"),
 }
+FINDINGS: tuple[tuple[dict[str, str], ...], ...] = (
+    (),
+    ({"code": "RCE_RISK", "surface": "code_execution"},),
+    (
+        {"code": "PII_EXPOSURE", "surface": "output", "action": "warn"},
+        {"code": "PII_EXPOSURE", "surface": "input", "action": "block"},
+    ),
+)
 QUARTER = (datetime(2026, 10, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
 
 
@@ -51,6 +61,8 @@ def _decision(number: int, moment: datetime) -> DecisionRecord:
         amount=None if amount is None else Amount(value=amount, currency="USD"),
         policy=PolicyRef(policy_id="support", policy_version=version, digest="", mode="enforce"),
         enforced=number % 4 != 0,
+        tenant="acme" if number % 5 else "Beta 7",
+        sealed={"findings": FINDINGS[number % len(FINDINGS)]},
     )
 
 
@@ -83,15 +95,29 @@ def decisions(now: datetime) -> list[DecisionRecord]:
 
 
 @pytest.fixture(scope="session")
-def ask_sqlite(
-    decisions: list[DecisionRecord], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Ask]:
-    """Return the function that asks the SQLite store."""
+def sqlite_path(decisions: list[DecisionRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the SQLite store is."""
     path = tmp_path_factory.mktemp("sql") / "records.db"
     with open_store(path, durability="normal") as store:
         store.put_many(decisions)
-    with closing(sqlite3.connect(path)) as connection:
+    return path
+
+
+@pytest.fixture(scope="session")
+def ask_sqlite(sqlite_path: Path) -> Iterator[Ask]:
+    """Return the function that asks the SQLite store."""
+    with closing(sqlite3.connect(sqlite_path)) as connection:
         yield lambda query: connection.execute(query).fetchall()
+
+
+@pytest.fixture(scope="session")
+def parquet_folder(sqlite_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of Parquet files with the decisions of the SQLite store."""
+    pytest.importorskip("pyarrow")
+    folder = tmp_path_factory.mktemp("parquet") / "decisions"
+    with open_store(sqlite_path) as store:
+        export_parquet(store, folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

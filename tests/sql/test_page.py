@@ -1,45 +1,17 @@
 """The page about querying is true: its statements run, and both databases answer alike."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from support.sql_pages import SqlBlock, find_statement, read_blocks, unify_numbers
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/query-records.md"
-FENCE = re.compile(r"^```sql\n-- (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-class Block(NamedTuple):
-    section: str
-    database: str
-    sql: str
-
-
-def blocks() -> list[Block]:
-    sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return [
-        Block(section.partition("\n")[0], found[1], found[2])
-        for section in sections
-        for found in FENCE.finditer(section)
-    ]
-
-
-BLOCKS = blocks()
+BLOCKS = read_blocks(PAGE)
 PAIRS = sorted({block.section for block in BLOCKS if block.database == "sqlite"})
-
-
-def statement(section: str, database: str) -> str:
-    [sql] = [one.sql for one in BLOCKS if (one.section, one.database) == (section, database)]
-    return sql
-
-
-def plain(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return rows with every number as a float: the databases differ in kinds of numbers."""
-    return [tuple(v if isinstance(v, str) else float(v) for v in row) for row in rows]
 
 
 def test_every_sql_block_names_its_database() -> None:
@@ -51,8 +23,8 @@ def test_every_sql_block_names_its_database() -> None:
 def test_both_databases_give_the_same_answer(
     section: str, ask_sqlite: Ask, ask_postgres: Ask
 ) -> None:
-    here = plain(ask_sqlite(statement(section, "sqlite")))
-    there = plain(ask_postgres(statement(section, "postgresql")))
+    here = unify_numbers(ask_sqlite(find_statement(BLOCKS, section, "sqlite")))
+    there = unify_numbers(ask_postgres(find_statement(BLOCKS, section, "postgresql")))
 
     assert here == there
     assert all(any(value for value in row) for row in here)
@@ -62,7 +34,7 @@ def test_both_databases_give_the_same_answer(
 @pytest.mark.parametrize(
     "block", [b for b in BLOCKS if b.section not in PAIRS], ids=lambda b: b.sql.split("\n")[0]
 )
-def test_every_other_statement_runs(block: Block, ask_postgres: Ask) -> None:
+def test_every_other_statement_runs(block: SqlBlock, ask_postgres: Ask) -> None:
     assert block.database == "postgresql"
     rows = ask_postgres(block.sql)
 

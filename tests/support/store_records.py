@@ -1,6 +1,9 @@
 """Valid decision records for tests of the store; a test says only what is special about one."""
 
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -78,3 +81,12 @@ def make_record(
         **fields,
     }
     return DecisionRecord(**given)
+
+
+def tamper_with(path: Path, statement: str, *values: Any) -> int:
+    """Write to a SQLite store as somebody would who hides it; return how many rows changed."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        for (name,) in triggers.fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        return connection.execute(statement, values).rowcount

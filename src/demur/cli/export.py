@@ -26,6 +26,7 @@ from demur.audit.pack import (
     write_line,
     write_pack,
 )
+from demur.audit.parquet_folder import export_parquet
 from demur.audit.replay import ReplayResult, check_heads, replay_pack
 from demur.audit.report import describe_rules, export_pack, find_cause, format_amount
 from demur.cli.main import Arguments, UsageError
@@ -82,11 +83,23 @@ def configure_export(add: Arguments) -> None:
     add("--pack", "the decision as a pack; needs --out")
     add("--sign KEYFILE", "sign the pack with this key", type=Path)
     add("--out FILE", "write to this file", type=Path)
+    add(
+        "--parquet DIR",
+        "bring a folder of Parquet files up to date: new decisions of all tenants or of --tenant, "
+        "without their inputs; erased and retired ones go",
+        type=Path,
+    )
+    add(
+        "--forget-unreachable",
+        "forget Parquet files that are missing or changed, once you erased what they hold",
+    )
     add_config_option(add)
 
 
 def run_export(args: Namespace) -> int:
     """Write the chosen records."""
+    if args.parquet is not None:
+        return _export_parquet(args)
     _check_selection(args)
     config = load_settings(args)
     with open_existing_store(config) as store:
@@ -107,7 +120,43 @@ def run_export(args: Namespace) -> int:
     return 0
 
 
+def _export_parquet(args: Namespace) -> int:
+    given = {"an ID": args.id, "--pack": args.pack, "--sign": args.sign, "--out": args.out}
+    others = [*find_filter_options(args), *(name for name, value in given.items() if value)]
+    if others:
+        help_text = "it takes all decisions, or those of --tenant; filter when you query"
+        raise UsageError(f"--parquet cannot be combined with {others[0]}", help=help_text)
+    with open_existing_store(load_settings(args)) as store:
+        done = export_parquet(
+            store,
+            args.parquet,
+            tenant=args.tenant,
+            forget_unreachable=args.forget_unreachable,
+        )
+    print(f"{args.parquet}: added {_count(done.rows, 'decision')} in {_count(done.added, 'file')}")
+    if done.rewritten or done.removed:
+        counts = f"rewrote {_count(done.rewritten, 'file')}, removed {done.removed}"
+        print(f"  {counts}: what was erased or retired is gone from them")
+    for problem in done.unreachable:
+        print(one_line(f"not erased: {problem}"), file=sys.stderr)
+    if not done.unreachable:
+        return 0
+    files = _count(len(done.unreachable), "file")
+    if args.forget_unreachable:
+        print(f"  forgot {files}: demur neither erases in them nor names them again")
+        return 0
+    help_text = "put them back and run it again, or erase there and add --forget-unreachable"
+    print(f"  help: {help_text}", file=sys.stderr)
+    return 1
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def _check_selection(args: Namespace) -> None:
+    if args.forget_unreachable:
+        raise UsageError("--forget-unreachable needs --parquet")
     chosen = [*find_filter_options(args), *["--all"] * args.all]
     if args.id is not None and chosen:
         raise UsageError(f"{chosen[0]} filters decisions: leave out the ID")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from demur.evals.arrow_batches import add_detections, add_findings, extend_frame
     from demur.evals.beta import recommend_beta
     from demur.evals.compare import check_regression, compare_runs
     from demur.evals.curve import CurvePoint, curve_svg
@@ -34,9 +35,12 @@ __all__ = [
     "PythonTarget",
     "RemedySettings",
     "TargetAnswer",
+    "add_detections",
+    "add_findings",
     "check_regression",
     "compare_runs",
     "curve_svg",
+    "extend_frame",
     "load_suite",
     "make_rate",
     "make_report",
@@ -52,6 +56,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "demur.evals.arrow_batches": ("add_detections", "add_findings", "extend_frame"),
     "demur.evals.beta": ("recommend_beta",),
     "demur.evals.compare": ("check_regression", "compare_runs"),
     "demur.evals.curve": ("CurvePoint", "curve_svg"),

@@ -1,12 +1,11 @@
 """What tests of the store share: a store in a file, and a way to write behind its back."""
 
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.store_records import tamper_with
 
 from demur.store.opening import open_store
 from demur.store.store import Store
@@ -28,12 +27,4 @@ def store(path: Path) -> Iterator[Store]:
 @pytest.fixture
 def tamper(path: Path) -> Callable[..., int]:
     """Return a function that writes to the file as somebody would who hides it."""
-
-    def change(statement: str, *values: Any) -> int:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
-            for (name,) in triggers.fetchall():
-                connection.execute(f"DROP TRIGGER {name}")
-            return connection.execute(statement, values).rowcount
-
-    return change
+    return partial(tamper_with, path)
