@@ -14,7 +14,7 @@ import itertools
 import math
 import random  # noqa: TID251 - a simulation makes its input up, from a fixed seed
 from bisect import bisect_right
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
@@ -124,26 +124,26 @@ class _Transaction:
         self.begun = 0.0
 
 
-class _Host:
+class Host:
     """A host of a database and its processes, as they store what was decided."""
 
     def __init__(self, queues: Sequence[list[Decided]], layout: Layout, costs: Costs) -> None:
         self.waits: list[tuple[int, float]] = []
         self.transactions = 0
         self.server_busy = 0.0
-        self.held: Counter[int] = Counter()
+        self.held: defaultdict[int, float] = defaultdict(float)
         self._queues, self._taken = queues, [0] * len(queues)
         self._layout, self._costs = layout, costs
         self._locks: dict[int, deque[_Transaction]] = {}
         self._cores, self._log_free = [0.0] * layout.cores, 0.0
         self._events: list[tuple[float, int, _Transaction | int]] = []
         self._order = itertools.count()
-
-    def run(self, seconds: float) -> None:
-        """Store what is decided, until so many seconds have passed."""
-        for process, queue in enumerate(self._queues):
+        for process, queue in enumerate(queues):
             if queue:
                 self._add_event(queue[0].at, process)
+
+    def run(self, seconds: float) -> None:
+        """Go on until so many seconds have passed since the beginning."""
         while self._events and self._events[0][0] <= seconds:
             now, _, event = heapq.heappop(self._events)
             if isinstance(event, int):
@@ -208,7 +208,7 @@ def simulate_host(
 ) -> Outcome:
     """Return what becomes of the requests of one host, whose tenants have these rates a second."""
     queues = decide_requests(rates, layout, costs, seconds, seed)
-    host = _Host(queues, layout, costs)
+    host = Host(queues, layout, costs)
     host.run(seconds)
     offered = sum(map(len, queues))
     return Outcome(
