@@ -58,9 +58,8 @@ WORDS = [
 ]
 CHILD = """
 import sys
-from demur.triage.counts import Options
-from demur.triage.run import triage
-counts = triage([sys.argv[1]], Options(), jobs=int(sys.argv[2]))
+from demur.triage import TriageOptions, triage_logs
+triage_logs([sys.argv[1]], TriageOptions(), jobs=int(sys.argv[2]))
 # Not what `getrusage` says, which keeps the memory of whoever started the process.
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
