@@ -24,7 +24,7 @@ _EXPRESSION_TAG = 1 << 20
 _MARKER_TAG = _EXPRESSION_TAG + 1
 _RUN_TAG = _EXPRESSION_TAG + 2
 # A run of spaces and tabs counts as one space. JSON writes a tab as an escape.
-_SPACE_RUNS = (rb"  ", rb"\t", rb"\\t", rb"\\u0009")
+_SPACE_RUNS = (b"  ", b"\t", rb"\t", rb"\u0009")
 
 
 class FilterSearch(NamedTuple):
@@ -91,18 +91,27 @@ def _sort_hits(hits: FilterHits) -> FilterHits:
 
 def _hyperscan(search: FilterSearch) -> Prefilter:
     hyperscan: Any = import_module("hyperscan")
-    expressions = _filter_expressions(search)
     tags = [*range(len(search.literals)), *[_EXPRESSION_TAG] * len(search.expressions)]
+    # Literals alone compile ten times as fast, and are found a little faster.
+    literal = not search.expressions
+    if literal:
+        patterns, marks, runs = list(search.literals), _MARK_BYTES, _SPACE_RUNS
+    else:
+        patterns = [*map(re.escape, search.literals), *search.expressions]
+        marks, runs = re.escape(_MARK_BYTES), tuple(map(re.escape, _SPACE_RUNS))
+    flags = [hyperscan.HS_FLAG_CASELESS] * len(search.literals) + [0] * len(search.expressions)
     if search.marker:
-        expressions.append(_MARK_BYTES)
+        patterns.append(marks)
         tags.append(_MARKER_TAG)
-    flags = [0] * len(tags)
+        flags.append(0)
     if search.runs:
-        expressions += _SPACE_RUNS
-        tags += [_RUN_TAG] * len(_SPACE_RUNS)
-        flags += [hyperscan.HS_FLAG_SINGLEMATCH] * len(_SPACE_RUNS)
+        patterns += runs
+        tags += [_RUN_TAG] * len(runs)
+        flags += [hyperscan.HS_FLAG_SINGLEMATCH] * len(runs)
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(expressions=expressions, ids=tags, elements=len(tags), flags=flags)
+    database.compile(
+        expressions=patterns, ids=tags, elements=len(tags), flags=flags, literal=literal
+    )
     scratch = hyperscan.Scratch(database)
 
     def note(tag: int, _start: int, end: int, _flags: int, found: FilterHits) -> None:
@@ -130,7 +139,7 @@ def _re2(search: FilterSearch) -> Prefilter:
     options.max_mem = 64 << 20
     either: Any = re2.compile(b"|".join(_filter_expressions(search)), options)
     marks = re.compile(_MARK_BYTES)
-    spaces: Any = re2.compile(b"|".join(_SPACE_RUNS), options)
+    spaces: Any = re2.compile(b"|".join(map(re.escape, _SPACE_RUNS)), options)
 
     def find(data: bytearray | bytes | memoryview, end: int) -> FilterHits:
         whole = bytes(memoryview(data)[:end])
@@ -188,8 +197,8 @@ def choose_fragments(
         for phrase in sorted(set(phrases))
     }
     holders: dict[str, set[str]] = {}
-    for phrase, held in parts.items():
-        for part in held:
+    for phrase, windows in parts.items():
+        for part in windows:
             holders.setdefault(part, set()).add(phrase)
     # A part's worth only falls, so the first part whose worth is unchanged is the best.
     costs = {part: _LITERAL_COST + (1 if part in common else _chance(part)) for part in holders}
@@ -198,11 +207,12 @@ def choose_fragments(
     chosen: dict[str, tuple[str, ...]] = {}
     while parts:
         worth, part = heappop(queue)
-        group = set(holders[part])
-        if -worth > (now := len(group) / costs[part]):
-            if group:
+        held = holders[part]
+        if -worth > (now := len(held) / costs[part]):
+            if held:
                 heappush(queue, (-now, part))
             continue
+        group = set(held)
         chosen[_extend_fragment(part, group)] = tuple(group)
         for phrase in group:
             for other in parts.pop(phrase):

