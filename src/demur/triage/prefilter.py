@@ -330,16 +330,19 @@ class PhraseTable:
 
         `literals` are the numbers of the fragments in it; a number beyond them means any.
         """
+        seen = set(literals)
+        if len(seen) == 1:
+            candidates = self._list_phrases(seen.pop())
+        elif max(seen) >= len(self._groups):
+            candidates = self._all
+        else:
+            candidates = sorted(each for literal in seen for each in self._groups[literal])
         folded = fold_phrase(line)
-        for number, phrase in self._candidate_phrases(literals):
-            if holds_phrase(folded, phrase):
+        for number, phrase in candidates:
+            # Most are not in it, and looking is faster than calling.
+            if phrase in folded and holds_phrase(folded, phrase):
                 return self._codes[number]
         return None
 
-    def _candidate_phrases(self, literals: Sequence[int]) -> Sequence[tuple[int, str]]:
-        seen = set(literals)
-        if max(seen) >= len(self._groups):
-            return self._all
-        if len(seen) == 1:
-            return self._groups[seen.pop()]
-        return sorted(each for literal in seen for each in self._groups[literal])
+    def _list_phrases(self, literal: int) -> Sequence[tuple[int, str]]:
+        return self._groups[literal] if literal < len(self._groups) else self._all
