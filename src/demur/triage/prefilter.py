@@ -241,8 +241,17 @@ def _extend_fragment(part: str, group: Iterable[str]) -> str:
 @cache
 def _folding_table() -> Mapping[str, str]:
     """Return every non-ASCII character that casefolding changes, with its result."""
-    characters = map(chr, range(0x80, _LAST_CASED))
-    return {each: folded for each in characters if (folded := each.casefold()) != each}
+    table: dict[str, str] = {}
+    # 256 characters in UTF-32 at a time: most of these blocks have no case.
+    block = bytearray(4 * 256)
+    block[3::4] = bytes(range(256))
+    for number in range(_LAST_CASED >> 8):
+        block[1::4], block[2::4] = (bytes((part,)) * 256 for part in divmod(number, 256))
+        characters = block.decode("utf-32-be", "surrogatepass")
+        if characters.casefold() != characters:
+            pairs = zip(characters, map(str.casefold, characters), strict=True)
+            table.update(pair for pair in pairs if pair[0] != pair[1] and not pair[0].isascii())
+    return table
 
 
 def folding_characters(fragments: Collection[str]) -> tuple[str, ...]:
