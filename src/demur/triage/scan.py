@@ -250,7 +250,7 @@ class ScanKernel:
             if hit - 1 < done:
                 continue
             start, done = _line_around(data, hit - 1, end)
-            text = data[start:done].decode("utf-8", "surrogateescape")
+            text = str(data[start:done], "utf-8", "surrogateescape")
             if len(text.splitlines()) > 1:
                 self._count_phrases(text, base + start, tally)
             elif REFUSAL_MARK not in text:
