@@ -1,12 +1,14 @@
 """What one decision costs its service and its PostgreSQL: the inputs of `scale_simulation.py`.
 
-Costs are processor time, which a busy machine changes less than waiting times. The time that a
-transaction holds the heads of its chains is the shortest of many, for the same reason.
+Costs are processor time, which a busy machine changes less than waiting times. A transaction holds
+the heads of its chains for about as long as client and server compute, in turns, and the disk
+confirms the log once.
 """
 
 import argparse
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,16 +26,20 @@ from demur.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 BATCH, TENANTS = 256, 64
-WARMING = 3
+WARMING, FLUSHES = 3, 200
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Cost(NamedTuple):
-    """What a transaction takes, in seconds: at least to wait, and of processors."""
+    """The seconds of processors that a transaction takes."""
 
-    held: float
     client: float
     server: float
+
+    @property
+    def both(self) -> float:
+        """The seconds of both, which work in turns."""
+        return self.client + self.server
 
 
 def main() -> None:
@@ -50,6 +56,7 @@ def main() -> None:
         psycopg.connect(url, autocommit=True) as watcher,
     ):
         show_transactions(table, store, watcher, options.records)
+    table.row("the disk confirms a write of 8 KB, at least", microseconds(flush_time()))
 
 
 def show_transactions(
@@ -61,16 +68,28 @@ def show_transactions(
     many = measure_transactions(store, watcher, BATCH, records // BATCH, tenants=1)
     wal, kept = (now - then for now, then in zip(written_bytes(watcher), before, strict=True))
     mixed = measure_transactions(store, watcher, BATCH, records // BATCH, tenants=TENANTS)
-    names = ("time until it is stored, at least", "CPU of the client", "CPU of the server")
-    for name, one, of_one, of_many in zip(names, single, many, mixed, strict=True):
+    for name in ("client", "server", "both"):
+        one, of_one, of_many = (getattr(cost, name) for cost in (single, many, mixed))
         each = (of_one - one) / (BATCH - 1)
         head = (of_many - of_one) / (TENANTS - 1)
-        table.row(f"PostgreSQL, {name}: a transaction", microseconds(one - each - head))
+        table.row(f"PostgreSQL, CPU of {name}: a transaction", microseconds(one - each - head))
         table.row("  each tenant in it", microseconds(head))
         table.row("  each record in it", microseconds(each))
     number = records // BATCH * BATCH + WARMING * BATCH
     table.row("PostgreSQL, a record: bytes of the log (WAL)", f"{wal / number:,.0f}")
     table.row("PostgreSQL, a record: bytes kept, with indexes", f"{kept / number:,.0f}")
+
+
+def flush_time() -> float:
+    """Return the shortest time in which this disk confirms a write."""
+    taken = []
+    with tempfile.NamedTemporaryFile(buffering=0) as file:
+        for _ in range(FLUSHES):
+            start = time.perf_counter()
+            file.write(bytes(8192))
+            os.fdatasync(file.fileno())
+            taken.append(time.perf_counter() - start)
+    return min(taken)
 
 
 def decide_cost(decisions: int) -> float:
@@ -92,14 +111,11 @@ def measure_transactions(
     prepared = batches(size, number + WARMING, tenants)
     for batch in prepared[:WARMING]:
         store.put_many(batch)
-    taken = []
     client, own = time.process_time(), server_seconds(watcher)
     for batch in prepared[WARMING:]:
-        start = time.perf_counter()
         store.put_many(batch)
-        taken.append(time.perf_counter() - start)
     client, own = time.process_time() - client, server_seconds(watcher) - own
-    return Cost(min(taken), client / number, own / number)
+    return Cost(client / number, own / number)
 
 
 def batches(size: int, number: int, tenants: int) -> list[Sequence[DecisionRecord]]:

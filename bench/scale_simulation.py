@@ -25,22 +25,22 @@ _WIDTH = 34
 class Costs(NamedTuple):
     """What one decision takes, in microseconds of a processor or of waiting, and in bytes."""
 
-    service_us: float = 450.0
-    held_us: float = 600.0
-    held_tenant_us: float = 20.0
-    held_record_us: float = 120.0
-    server_us: float = 540.0
+    service_us: float = 475.0
+    held_us: float = 850.0
+    held_tenant_us: float = 50.0
+    held_record_us: float = 80.0
+    server_us: float = 325.0
     server_tenant_us: float = 45.0
-    server_record_us: float = 60.0
+    server_record_us: float = 50.0
     log_bytes: float = 3_350.0
     log_mb_s: float = 1_000.0
 
 
 _COST_SOURCES = {
     "service_us": "CPU of the service (bench/service.py: a million / `a second of one core`)",
-    "held_us": "time of a transaction (bench/scale_costs.py)",
-    "held_tenant_us": "time that a tenant adds to it (bench/scale_costs.py)",
-    "held_record_us": "time that a record adds to it (bench/scale_costs.py)",
+    "held_us": "time of a transaction: both sides and the disk (bench/scale_costs.py)",
+    "held_tenant_us": "time that a tenant adds to it: both sides (bench/scale_costs.py)",
+    "held_record_us": "time that a record adds to it: both sides (bench/scale_costs.py)",
     "server_us": "CPU of the server for a transaction (bench/scale_costs.py)",
     "server_tenant_us": "CPU that a tenant adds to it (bench/scale_costs.py)",
     "server_record_us": "CPU that a record adds to it (bench/scale_costs.py)",
@@ -330,7 +330,6 @@ def show_scenarios(options: argparse.Namespace, costs: Costs, shares: Sequence[f
     """Print what is stored, and how long it takes, with one chain for each tenant or several."""
     largest = options.load * 1e6 / costs.service_us / options.rate
     split = split_shares(shares, largest)
-    hot = len(split) - sum(share < largest / 2 for share in split)
     print(
         f"\n{options.rate:,.0f} decisions a second, {options.tenants:,} tenants, {options.hosts} "
         f"hosts with {options.processes} processes each, {options.seconds:g} s simulated"
@@ -347,7 +346,12 @@ def show_scenarios(options: argparse.Namespace, costs: Costs, shares: Sequence[f
         rates = [options.rate * share for share in own]
         outcomes[name] = found = simulate(rates, layout, costs, options.seconds, options.seed)
         _show_outcome(name, found, layout, options.seconds)
-    _show_costs(options, outcomes[f"{len(split):,} chains, one process"], hot)
+    hot = sum(share > largest for share in shares)
+    chains = hot + len(split) - len(shares)
+    print(
+        f"{hot} tenants ask for more than {options.load:.0%} of a process and have {chains} chains"
+    )
+    _show_costs(options, outcomes[f"{len(split):,} chains, one process"])
 
 
 def _show_outcome(name: str, found: Outcome, layout: Layout, seconds: float) -> None:
@@ -363,13 +367,13 @@ def _show_outcome(name: str, found: Outcome, layout: Layout, seconds: float) -> 
     )
 
 
-def _show_costs(options: argparse.Namespace, found: Outcome, hot: int) -> None:
+def _show_costs(options: argparse.Namespace, found: Outcome) -> None:
     """Print what a million decisions cost, in the layout that stores all of them."""
     million = 1e6 / found.offered
     service, server = found.service_busy * million, found.server_busy * million
     kept = options.kept_bytes / 1e3
     compute = (service + server) / options.load / 3600 * options.core_hour
-    print(f"\na million decisions ({hot:,} chains carry a tenant's part that was split)")
+    print("\na million decisions, one process for each chain")
     for name, amount in (
         ("seconds of a core, service", service),
         ("seconds of a core, server", server),

@@ -121,3 +121,11 @@ def test_the_same_arguments_print_the_same_table(capsys: pytest.CaptureFixture[s
 
     assert capsys.readouterr().out == first
     assert "a chain each, one process" in first
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    main([])
+
+    page = Path(__file__).parents[3] / "docs/explanation/scale.md"
+    assert capsys.readouterr().out in page.read_text(encoding="utf-8")
