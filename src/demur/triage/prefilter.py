@@ -13,6 +13,7 @@ from functools import cache
 from heapq import heapify, heappop, heappush
 from importlib import import_module
 from itertools import chain
+from os.path import commonprefix
 from typing import Any, NamedTuple, Protocol
 
 from demur.codes.refusal_line import REFUSAL_MARK
@@ -228,12 +229,11 @@ def _chance(part: str) -> float:
 
 def _extend_fragment(part: str, group: Iterable[str]) -> str:
     """Extend the part by the characters before it that all phrases of its group share."""
-    while True:
-        before = {phrase[max(phrase.find(part) - 1, 0) : phrase.find(part)] for phrase in group}
-        character = before.pop()
-        if before or not _SAFE_TEXT.fullmatch(character):
-            return part
-        part = character + part
+    # The first occurrence of the longer part is where that of the shorter one is.
+    heads = [phrase[: phrase.find(part)][::-1] for phrase in group]
+    shared = commonprefix(heads)  # noqa: RUF071 - these are no paths
+    plain = _SAFE_TEXT.match(shared)
+    return part if plain is None else plain[0][::-1] + part
 
 
 @cache
