@@ -96,18 +96,26 @@ class ScanKernel:
         registry = options.registry
         if registry is None:
             registry = default_registry(*options.registries)
-        fragments = choose_fragments(registry.phrases, avoid=[entry.code for entry in registry])
         self._options = options
+        self._registry = registry
         self._reader = LineReader(registry)
         self._kinds: dict[bytes, tuple[str, str | None]] = {}
-        self._fragments = tuple(fragments)
-        self._phrases = PhraseTable(registry.phrases, fragments.values())
 
     def _filter(
         self, literals: Iterable[str] = (), hidden: Iterable[bytes] = (), **flags: bool
     ) -> Prefilter:
         search = FilterSearch(tuple(map(str.encode, literals)), tuple(hidden), **flags)
         return build_prefilter(search, self._options.engine)
+
+    # A log of canonical lines alone needs neither fragments nor filters.
+    @cached_property
+    def _fragments(self) -> dict[str, tuple[str, ...]]:
+        codes = [entry.code for entry in self._registry]
+        return choose_fragments(self._registry.phrases, avoid=codes)
+
+    @cached_property
+    def _phrases(self) -> PhraseTable:
+        return PhraseTable(self._registry.phrases, self._fragments.values())
 
     @cached_property
     def _full_filter(self) -> Prefilter:
@@ -144,7 +152,7 @@ class ScanKernel:
 
     def build_filters(self) -> None:
         """Build the filters now, so that forked processes share them."""
-        _ = self._full_filter
+        _ = self._full_filter, self._phrases
 
     def scan_block(self, data: Lines, end: int, base: int, tally: Tally) -> None:
         """Count the refusals in `data[:end]`, whole lines at offset `base` of their file."""
