@@ -223,6 +223,13 @@ def scale(table: Table, log: Log) -> None:
         ratio=one / two,
         at_least=1.7,
     )
+    cpu = [statistics.median(ran.cpu for ran in runs) for runs in zip(*pairs, strict=True)]
+    table.row(
+        "the same: CPU seconds, beside one",
+        f"{cpu[1]:.2f}",
+        f"{cpu[0]:.2f}",
+        ratio=cpu[1] / cpu[0],
+    )
     most = max(int(ran.out) for pair in pairs for ran in pair) / 1000
     table.row("memory at most, MB", f"{most:.0f}", ratio=most, at_most=100)
 
