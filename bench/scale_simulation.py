@@ -62,7 +62,7 @@ class Layout(NamedTuple):
     spread: bool = False
 
 
-class Decided(NamedTuple):
+class DecidedRequest(NamedTuple):
     """A decided request that is to be stored: when it was decided, and when it came."""
 
     at: float
@@ -70,7 +70,7 @@ class Decided(NamedTuple):
     arrival: float
 
 
-class Outcome(NamedTuple):
+class SimulationResult(NamedTuple):
     """What became of the requests of one host, or of all hosts.
 
     `waits` holds for each stored request the tenant and the seconds from its arrival until it was
@@ -115,7 +115,7 @@ def place_tenants(shares: Sequence[float], places: int) -> list[list[int]]:
 class _Transaction:
     """The records that a process stores at once, and the chain heads that it still needs."""
 
-    def __init__(self, process: int, batch: list[Decided]) -> None:
+    def __init__(self, process: int, batch: list[DecidedRequest]) -> None:
         self.process = process
         self.batch = batch
         # All writers lock in the same order, so that none waits for another in a circle.
@@ -127,7 +127,9 @@ class _Transaction:
 class Host:
     """A host of a database and its processes, as they store what was decided."""
 
-    def __init__(self, queues: Sequence[list[Decided]], layout: Layout, costs: Costs) -> None:
+    def __init__(
+        self, queues: Sequence[list[DecidedRequest]], layout: Layout, costs: Costs
+    ) -> None:
         self.waits: list[tuple[int, float]] = []
         self.transactions = 0
         self.server_busy = 0.0
@@ -205,13 +207,13 @@ class Host:
 
 def simulate_host(
     rates: Sequence[float], layout: Layout, costs: Costs, seconds: float, seed: int
-) -> Outcome:
+) -> SimulationResult:
     """Return what becomes of the requests of one host, whose tenants have these rates a second."""
     queues = decide_requests(rates, layout, costs, seconds, seed)
     host = Host(queues, layout, costs)
     host.run(seconds)
     offered = sum(map(len, queues))
-    return Outcome(
+    return SimulationResult(
         offered,
         host.waits,
         host.transactions,
@@ -223,21 +225,21 @@ def simulate_host(
 
 def decide_requests(
     rates: Sequence[float], layout: Layout, costs: Costs, seconds: float, seed: int
-) -> list[list[Decided]]:
+) -> list[list[DecidedRequest]]:
     """Return what each process decides of the requests that come within some seconds."""
     rng = random.Random(seed)  # noqa: S311 - made-up arrivals
     service_s = costs.service_us / 1e6
     processes = range(layout.processes)
     placed = place_tenants(rates, layout.processes)
     own = {tenant: process for process in processes for tenant in placed[process]}
-    arrivals = list(_arrivals(rng, sum(rates), seconds))
+    arrivals = list(_arrivals(rng, math.fsum(rates), seconds))
     tenants = rng.choices(range(len(rates)), rates, k=len(arrivals))
-    queues: list[list[Decided]] = [[] for _ in processes]
+    queues: list[list[DecidedRequest]] = [[] for _ in processes]
     free = [0.0] * layout.processes
     for arrival, tenant in zip(arrivals, tenants, strict=True):
         process = rng.randrange(layout.processes) if layout.spread else own[tenant]
         free[process] = decided = max(free[process], arrival) + service_s
-        queues[process].append(Decided(decided, tenant, arrival))
+        queues[process].append(DecidedRequest(decided, tenant, arrival))
     return queues
 
 
@@ -250,14 +252,14 @@ def _arrivals(rng: random.Random, rate: float, seconds: float) -> Iterator[float
 
 def simulate(
     rates: Sequence[float], layout: Layout, costs: Costs, seconds: float, seed: int
-) -> Outcome:
+) -> SimulationResult:
     """Return what becomes of the requests of all hosts; tenants are numbered by their rates."""
     parts = []
     for host, tenants in enumerate(place_tenants(rates, layout.hosts)):
         own = [rates[tenant] for tenant in tenants]
         part = simulate_host(own, layout, costs, seconds, seed + host)
         parts.append(part._replace(waits=[(tenants[own], wait) for own, wait in part.waits]))
-    return Outcome(
+    return SimulationResult(
         sum(part.offered for part in parts),
         [wait for part in parts for wait in part.waits],
         sum(part.transactions for part in parts),
@@ -354,7 +356,7 @@ def show_scenarios(options: argparse.Namespace, costs: Costs, shares: Sequence[f
     _show_costs(options, outcomes[f"{len(split):,} chains, one process"])
 
 
-def _show_outcome(name: str, found: Outcome, layout: Layout, seconds: float) -> None:
+def _show_outcome(name: str, found: SimulationResult, layout: Layout, seconds: float) -> None:
     every = sorted(wait for _, wait in found.waits)
     hottest = sorted(wait for tenant, wait in found.waits if tenant == 0)
     machines = layout.hosts * seconds
@@ -367,7 +369,7 @@ def _show_outcome(name: str, found: Outcome, layout: Layout, seconds: float) -> 
     )
 
 
-def _show_costs(options: argparse.Namespace, found: Outcome) -> None:
+def _show_costs(options: argparse.Namespace, found: SimulationResult) -> None:
     """Print what a million decisions cost, in the layout that stores all of them."""
     million = 1e6 / found.offered
     service, server = found.service_busy * million, found.server_busy * million

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 from demur.errors import MissingExtraError
 
-# What is found in a block must fit into memory that Python keeps: twice as much and more is
-# given back to the system after each block, which costs half as much as finding it.
+# With a megabyte, what is found in a block needs so much memory that Python gives it back to the
+# system after each block, which takes half as long as finding it.
 BLOCK_SIZE = 1 << 18
 MAX_LINE_BYTES = 4 << 20
 _NEWLINE = b"\n"

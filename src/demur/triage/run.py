@@ -92,6 +92,8 @@ def run_in_forks(
 
     Do not use it in a program with threads. Exceptions of the function are raised here.
     """
+    # Before forking, so that it is imported once.
+    import_module("pickle")
     workers: list[_ForkWorker] = []
     try:
         for _ in range(min(number, len(items))):
@@ -159,7 +161,7 @@ class _ForkWorker:
         raw = _read_bytes(self.answers, int.from_bytes(size, "big")) if size else None
         if raw is None:
             return WorkResult(self._position, killed=True)
-        good, value = import_module("pickle").loads(raw)  # written by our own fork
+        good, value = import_module("pickle").loads(raw)
         if not good:
             raise value
         return WorkResult(self._position, value)
