@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from random import Random  # noqa: TID251 - hypothesis seeds it
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,6 +16,7 @@ from support.property_runs import examples
 from demur.codes.entry import is_code
 from demur.codes.refusal_line import find_refusals
 from demur.codes.registry import Registry
+from demur.triage import blocks
 from demur.triage.cluster import scan_batch
 from demur.triage.counts import (
     CANONICAL,
@@ -179,6 +181,55 @@ def test_a_log_full_of_refusals_is_counted_like_any_other(logs: list[bytes], oft
     counts = scan_stream(stream, "", TEXT)  # type: ignore[arg-type]
 
     assert known(counts) == expected(log) + Counter({("RCE_RISK", CANONICAL): 60_000})
+
+
+# Lines as whole logs have them, and as they break what reads many lines at once.
+KINDS = [
+    b"2026-11-15T12:00:00Z WARN guard[3]: REFUSED: RCE_RISK: worker queue",
+    b"12:00 REFUSED: RATE_LIMIT: a REFUSED: RCE_RISK: b",
+    b"REFUSED: NOPE_NOPE: no such code",
+    b"REFUSED: RCE_RISK",
+    b"REFUSED: too risky: no code, rate limit exceeded",
+    b"xREFUSED: RCE_RISK: no boundary",
+    b"\x1b[1;31mREFUSED: RCE_RISK: red\x1b[0m",
+    b"12:00 INFO too many requests from 7",
+    b"12:00 INFO no too many requests, Too Many  Requests",
+    b"12:00 INFO worker queue stream",
+    b"12:00 INFO \xe2\x80\x99 \xff\xc3 REFUSED: RCE_RISK: broken \xe2\x80",
+    "12:00 too many reque\u017ft\u017f, Stra\u00dfe".encode(),
+    b"REFUSED: RCE_RISK: a\rREFUSED: RATE_LIMIT: b\x0bblocked by policy",
+    rb'{"message": "REFUSED: RCE_RISK: \u0061", "log": "too\u0020many requests"}',
+    b"a" * (blocks.BLOCK_SIZE + 7) + b" REFUSED: RCE_RISK: long",
+    b"b" * (2 * blocks.BLOCK_SIZE) + b" too many requests",
+    b"",
+]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 400)), min_size=1, max_size=6),
+    st.sampled_from([b"\n", b"\r\n"]),
+    st.randoms(use_true_random=False),
+    st.sampled_from(list(ENGINES)),
+    st.booleans(),
+)
+@settings(max_examples=examples(30))
+def test_many_lines_at_once_are_counted_as_the_finder_counts_each(
+    parts: list[tuple[bytes, int]], newline: bytes, rng: Random, engine: str, dense: bool
+) -> None:
+    lines = [kind for kind, often in parts for _ in range(often if len(kind) < 1000 else 1)]
+    if dense:
+        lines += [KINDS[0]] * 5000
+    rng.shuffle(lines)
+    log = newline.join(lines) + newline
+    reader = LineReader(CORE)
+
+    counts = scan_stream(io.BytesIO(log), "", TEXT._replace(engine=engine))  # type: ignore[arg-type]
+
+    want: Counter[tuple[str, str]] = Counter()
+    for line, often in Counter(lines).items():
+        for found in reader.find(line.decode("utf-8", "surrogateescape")):
+            want[found.code, reader.found_kind(found)] += often
+    assert counted(counts) == want
 
 
 @given(LOGS)

@@ -47,10 +47,13 @@ def show_value(value: object) -> str:
     return f"`{text if len(text) <= 60 else text[:59] + '…'}`"
 
 
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 def _read_text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise RegistryFieldError(f"must be a non-empty string, not {show_value(value)}")
-    if any(0xD800 <= ord(character) <= 0xDFFF for character in value):
+    if _LONE_SURROGATE.search(value):
         raise RegistryFieldError("contains a lone surrogate, which no file can hold")
     return value
 

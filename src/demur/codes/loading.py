@@ -95,7 +95,7 @@ def _folder_declares_registry(folder: Path) -> bool:
                 return True
             if name.endswith((".dist-info", ".egg-info")):
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    if group in (folder / name / "entry_points.txt").read_bytes():
+                    if group in Path(folder, name, "entry_points.txt").read_bytes():
                         return True
     except OSError:
         return True

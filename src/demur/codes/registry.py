@@ -32,7 +32,8 @@ _MIN_PHRASE_LENGTH = 6
 _MAX_PHRASE_LENGTH = 200
 _SPACES = re.compile(r"[ \t]{2,}|\t")
 # `no loop detected` and `loop detected: none` say that nothing was refused.
-_DENIAL_BEFORE = re.compile(r"(?:\A|[^a-z0-9])(?:no|not|never|without) \Z")
+_DENIALS = ("no ", "not ", "never ", "without ")
+_DENIAL_BEFORE = re.compile(rf"(?:\A|[^a-z0-9])(?:{'|'.join(_DENIALS)})\Z")
 _DENIAL_AFTER = re.compile(r"s?[\"']?\s*[:=]\s*(?:no|none|null|false|0)(?=\s*(?:\Z|[,;)\]}]))")
 _MAX_DENIAL = 12
 _HARD_ADVICE = (
@@ -174,8 +175,10 @@ def holds_phrase(folded: str, phrase: str) -> bool:
     start = folded.find(phrase)
     while start >= 0:
         end = start + len(phrase)
-        before = folded[max(start - _MAX_DENIAL, 0) : start]
-        if not _DENIAL_BEFORE.search(before) and not _DENIAL_AFTER.match(folded, end, end + 40):
+        denied = folded.endswith(_DENIALS, 0, start) and _DENIAL_BEFORE.search(
+            folded[max(start - _MAX_DENIAL, 0) : start]
+        )
+        if not denied and not _DENIAL_AFTER.match(folded, end, end + 40):
             return True
         start = folded.find(phrase, end)
     return False

@@ -169,15 +169,16 @@ class Tally:
     """The counts of one piece of one file, as they grow.
 
     `names` counts the codes in `settled`, which need nothing but counting. All others go through
-    `add_refusal`. `dense` says whether the lines so far were full of refusals.
+    `add_refusal`. `dense` says whether the last lines were full of refusals; None at the start.
     """
 
     def __init__(self, options: TriageOptions, file: str = "") -> None:
-        self.dense = False
+        self.dense: bool | None = None
         self.names: dict[bytes, int] = {}
         self.settled: set[bytes] = set()
         self.cut = 0
         self._options, self._file = options, file
+        self._keeps_lines = options.needs_time or options.samples > 0
         self._rows: dict[CountKey, int] = {}
         self._samples: dict[tuple[str, str], tuple[LineSample, ...]] = {}
         self._undated = 0
@@ -192,7 +193,7 @@ class Tally:
 
     def count_phrase(self, code: str) -> bool:
         """Count a code found by a phrase; false if its time or a sample is needed."""
-        if self._options.needs_time or self.wants_sample(code, LEGACY):
+        if self._keeps_lines and (self._options.needs_time or self.wants_sample(code, LEGACY)):
             return False
         self._phrases[code] = self._phrases.get(code, 0) + 1
         return True

@@ -209,7 +209,7 @@ _BREAK = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _SPEECH = "said|says|wrote|asked|sent|message|input|text|prompt|query|content|request"
 _PERSONS = "user|human|customer|client|visitor"
 _WRITER_NAMES = "role|author|sender|speaker|from"
-_FOREIGN_TEXT = re.compile(
+_FOREIGN_TEXT = (
     rf"(?<![A-Za-z0-9])(?:(?:{_PERSONS})[ _-]?(?:{_SPEECH})"
     r"|prompt(?:[ _-]?text)?|question|query|input(?:[ _-]?text)?|utterance)[\"']?\s*[:=]"
     # Phrases that only introduce speech need no colon.
@@ -219,14 +219,19 @@ _FOREIGN_TEXT = re.compile(
     r"(?:\s[^<>]{0,80})?\|?>"
     rf"|[\"'](?:{_WRITER_NAMES})\\*[\"']\s*:\s*\\*[\"'](?:{_PERSONS})\\*[\"']"
     # Match only the first `#` of a row, or a long row would be tried from each.
-    rf"|<\|im_start\|>\s*user|\[INST\]|(?<!#)##+\s*(?:{_PERSONS})",
-    re.IGNORECASE,
+    rf"|<\|im_start\|>\s*user|\[INST\]|(?<!#)##+\s*(?:{_PERSONS})"
 )
 _WRITERS = tuple(_WRITER_NAMES.split("|"))
 _WRITER_KINDS = ("role", "type", "kind")
 _FOREIGN_WRITERS = frozenset({*_PERSONS.split("|"), "end_user", "end-user", "enduser"})
 # A container's log line may hold a program's log line, which may hold an event.
 _MAX_NESTING = 3
+
+
+@cache
+def _foreign_text() -> re.Pattern[str]:
+    # Compiled late: plain logs do not need it.
+    return re.compile(_FOREIGN_TEXT, re.IGNORECASE)
 
 
 class EventRefusal(NamedTuple):
@@ -318,7 +323,7 @@ def read_unmapped(event: LogEvent, options: TriageOptions) -> Iterator[EventRefu
     if message is None or message.lstrip()[:1] == "{" or _is_foreign(event, options):
         return
     # As for refusals, only the first line up to an announcement of quoted text is the guard's.
-    announced = _FOREIGN_TEXT.search(message)
+    announced = _foreign_text().search(message)
     own = message if announced is None else message[: announced.start()]
     for pattern in find_unmapped(_BREAK.split(own.lstrip("\r\n"), maxsplit=1)[0]):
         yield EventRefusal(pattern, UNMAPPED, UNKNOWN, _event_time(event, options))
@@ -407,7 +412,7 @@ def _message_refusals(message: str, reader: LineReader) -> Iterator[tuple[str, s
     refusals = reader.find(message)
     # Ignore announcing words after the last refusal.
     last = max((one.end if one.legacy else one.start for one in refusals), default=0)
-    announced = _FOREIGN_TEXT.search(message, 0, last)
+    announced = _foreign_text().search(message, 0, last)
     foreign = first_line if announced is None else min(first_line, announced.end())
     for found in refusals:
         own = found.start < foreign

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from heapq import heapify, heappop, heappush
 from importlib import import_module
+from itertools import chain
+from os.path import commonprefix
 from typing import Any, NamedTuple, Protocol
 
 from demur.codes.refusal_line import REFUSAL_MARK
@@ -24,7 +26,7 @@ _EXPRESSION_TAG = 1 << 20
 _MARKER_TAG = _EXPRESSION_TAG + 1
 _RUN_TAG = _EXPRESSION_TAG + 2
 # A run of spaces and tabs counts as one space. JSON writes a tab as an escape.
-_SPACE_RUNS = (rb"  ", rb"\t", rb"\\t", rb"\\u0009")
+_SPACE_RUNS = (b"  ", b"\t", rb"\t", rb"\u0009")
 
 
 class FilterSearch(NamedTuple):
@@ -91,18 +93,24 @@ def _sort_hits(hits: FilterHits) -> FilterHits:
 
 def _hyperscan(search: FilterSearch) -> Prefilter:
     hyperscan: Any = import_module("hyperscan")
-    expressions = _filter_expressions(search)
     tags = [*range(len(search.literals)), *[_EXPRESSION_TAG] * len(search.expressions)]
+    # Literals alone compile ten times as fast, and are found a little faster.
+    literal = not search.expressions
+    quote: Callable[[bytes], bytes] = bytes if literal else re.escape
+    patterns = [*map(quote, search.literals), *search.expressions]
+    flags = [hyperscan.HS_FLAG_CASELESS] * len(search.literals) + [0] * len(search.expressions)
     if search.marker:
-        expressions.append(_MARK_BYTES)
+        patterns.append(quote(_MARK_BYTES))
         tags.append(_MARKER_TAG)
-    flags = [0] * len(tags)
+        flags.append(0)
     if search.runs:
-        expressions += _SPACE_RUNS
+        patterns += map(quote, _SPACE_RUNS)
         tags += [_RUN_TAG] * len(_SPACE_RUNS)
         flags += [hyperscan.HS_FLAG_SINGLEMATCH] * len(_SPACE_RUNS)
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(expressions=expressions, ids=tags, elements=len(tags), flags=flags)
+    database.compile(
+        expressions=patterns, ids=tags, elements=len(tags), flags=flags, literal=literal
+    )
     scratch = hyperscan.Scratch(database)
 
     def note(tag: int, _start: int, end: int, _flags: int, found: FilterHits) -> None:
@@ -130,7 +138,7 @@ def _re2(search: FilterSearch) -> Prefilter:
     options.max_mem = 64 << 20
     either: Any = re2.compile(b"|".join(_filter_expressions(search)), options)
     marks = re.compile(_MARK_BYTES)
-    spaces: Any = re2.compile(b"|".join(_SPACE_RUNS), options)
+    spaces: Any = re2.compile(b"|".join(map(re.escape, _SPACE_RUNS)), options)
 
     def find(data: bytearray | bytes | memoryview, end: int) -> FilterHits:
         whole = bytes(memoryview(data)[:end])
@@ -188,8 +196,8 @@ def choose_fragments(
         for phrase in sorted(set(phrases))
     }
     holders: dict[str, set[str]] = {}
-    for phrase, held in parts.items():
-        for part in held:
+    for phrase, windows in parts.items():
+        for part in windows:
             holders.setdefault(part, set()).add(phrase)
     # A part's worth only falls, so the first part whose worth is unchanged is the best.
     costs = {part: _LITERAL_COST + (1 if part in common else _chance(part)) for part in holders}
@@ -198,11 +206,12 @@ def choose_fragments(
     chosen: dict[str, tuple[str, ...]] = {}
     while parts:
         worth, part = heappop(queue)
-        group = set(holders[part])
-        if -worth > (now := len(group) / costs[part]):
-            if group:
+        held = holders[part]
+        if -worth > (now := len(held) / costs[part]):
+            if held:
                 heappush(queue, (-now, part))
             continue
+        group = set(held)
         chosen[_extend_fragment(part, group)] = tuple(group)
         for phrase in group:
             for other in parts.pop(phrase):
@@ -220,19 +229,27 @@ def _chance(part: str) -> float:
 
 def _extend_fragment(part: str, group: Iterable[str]) -> str:
     """Extend the part by the characters before it that all phrases of its group share."""
-    while True:
-        before = {phrase[max(phrase.find(part) - 1, 0) : phrase.find(part)] for phrase in group}
-        character = before.pop()
-        if before or not _SAFE_TEXT.fullmatch(character):
-            return part
-        part = character + part
+    # The first occurrence of the longer part is where that of the shorter one is.
+    heads = [phrase[: phrase.find(part)][::-1] for phrase in group]
+    shared = commonprefix(heads)  # noqa: RUF071 - these are no paths
+    plain = _SAFE_TEXT.match(shared)
+    return part if plain is None else plain[0][::-1] + part
 
 
 @cache
 def _folding_table() -> Mapping[str, str]:
     """Return every non-ASCII character that casefolding changes, with its result."""
-    characters = map(chr, range(0x80, _LAST_CASED))
-    return {each: folded for each in characters if (folded := each.casefold()) != each}
+    table: dict[str, str] = {}
+    # 256 characters in UTF-32 at a time: most of these blocks have no case.
+    block = bytearray(4 * 256)
+    block[3::4] = bytes(range(256))
+    for number in range(_LAST_CASED >> 8):
+        block[1::4], block[2::4] = (bytes((part,)) * 256 for part in divmod(number, 256))
+        characters = block.decode("utf-32-be", "surrogatepass")
+        if characters.casefold() != characters:
+            pairs = zip(characters, map(str.casefold, characters), strict=True)
+            table.update(pair for pair in pairs if pair[0] != pair[1] and not pair[0].isascii())
+    return table
 
 
 def folding_characters(fragments: Collection[str]) -> tuple[str, ...]:
@@ -320,16 +337,16 @@ class PhraseTable:
 
         `literals` are the numbers of the fragments in it; a number beyond them means any.
         """
+        if len(literals) == 1 and literals[0] < len(self._groups):
+            candidates = self._groups[literals[0]]
+        elif max(literals) >= len(self._groups):
+            candidates = self._all
+        else:
+            groups = (self._groups[literal] for literal in set(literals))
+            candidates = sorted(chain.from_iterable(groups))
         folded = fold_phrase(line)
-        for number, phrase in self._candidate_phrases(literals):
-            if holds_phrase(folded, phrase):
+        for number, phrase in candidates:
+            # Most are not in it, and looking is faster than calling.
+            if phrase in folded and holds_phrase(folded, phrase):
                 return self._codes[number]
         return None
-
-    def _candidate_phrases(self, literals: Sequence[int]) -> Sequence[tuple[int, str]]:
-        seen = set(literals)
-        if max(seen) >= len(self._groups):
-            return self._all
-        if len(seen) == 1:
-            return self._groups[seen.pop()]
-        return sorted(each for literal in seen for each in self._groups[literal])

