@@ -100,9 +100,8 @@ def read_markdown(name: str, text: str) -> Prose:
         item = re.match(r"\s*(?:[-*+]|\d+\.)\s+", block)
         body = block[item.end() :] if item else block.strip()
         if body.startswith("|"):
-            cells = read_texts(name, re.split(r"[|\n]", body))
-            paragraphs += cells.paragraphs
-            labels += cells.labels
+            _, cells, _, words = read_texts(name, re.split(r"[|\n]", body))
+            paragraphs, labels = [*paragraphs, *cells], [*labels, *words]
         elif body.startswith("#"):
             labels.append(body)
         else:
@@ -158,9 +157,9 @@ def read_messages(tree: ast.AST) -> Iterator[str]:
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         shown = re.search(r"(?:Error|Problem|Diagnostic|Check)$|^(?:warning|error|info)$", name)
-        texts = list(call.args) if shown else []
         named = ("help", "problem", "summary", "description", "epilog")
-        texts += [keyword.value for keyword in call.keywords if keyword.arg in named]
+        texts = [keyword.value for keyword in call.keywords if keyword.arg in named]
+        texts[:0] = call.args if shown else []
         yield from filter(None, map(_read_literal, texts))
 
 
@@ -231,8 +230,8 @@ def list_faults(page: Prose) -> Iterator[str]:
     for text in page.bullets:
         yield from [f"bullets: {text}"] if count_words(text) > AIMS.bullets else []
     for sentence in (s for text in page.paragraphs for s in split_sentences(text)):
-        names = set(missed_aims(measure("", [Prose("", [sentence])]))) - {"median", "stop_words"}
-        yield from (f"{name}: {sentence}" for name in sorted(names))
+        names = set(missed_aims(measure("", [Prose("", [sentence])])))
+        yield from (f"{name}: {sentence}" for name in sorted(names - {"median", "stop_words"}))
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
