@@ -290,8 +290,8 @@ def _may_name(pattern: str, own: str, *, tree: bool) -> bool:
     return is_reached and all(map(fnmatchcase, names, parts))
 
 
-# A set of characters, in which a `]` may stand first, or in a class such as `[:alpha:]`. One without
-# an end counts as well, so that the search takes linear time.
+# A set of characters, in which a `]` may stand first, or in a class such as `[:alpha:]`. One
+# without an end counts as well, so that the search takes linear time.
 _CHARACTER_SET = re.compile(r"\[[!^]?\]?(?:\[([:.=])[^][/]{0,20}\1\]|[^]/])*(?:\]|(?=/|$))")
 
 
