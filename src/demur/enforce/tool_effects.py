@@ -161,8 +161,9 @@ def find_tool_effects(
         InputError: The call names too many files or commands.
     """
     named = (arguments.get(one) for one in _CWD_NAMES)
+    known_folders = dict.fromkeys(one for one in named if isinstance(one, str) and one)
     # If a call names several folders, the tool may use any of them.
-    folders = dict.fromkeys(one for one in named if isinstance(one, str) and one) or {None: None}
+    folders: list[str | None] = [*known_folders] or [None]
     known = find_commands(name, arguments, command_arguments)
     texts = dict.fromkeys((*known, *find_named_commands(name, arguments)))
     if len(texts) > _MAX_COMMANDS:

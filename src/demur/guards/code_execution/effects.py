@@ -327,15 +327,15 @@ def _git_effects(call: ProgramCall) -> Iterator[FileEffect]:
     else:
         return
     options = parse_options(rest, _GIT_VALUED)
-    named = options.operands
-    if arg.text == "clone" and len(named) == 1:
-        folders = (named[0]._replace(text=_cloned_name(named[0].text)),)
+    named = list(options.operands)
+    if arg.text == "clone":
+        folders = named[1:2] or [one._replace(text=_cloned_name(one.text)) for one in named]
     elif arg.text == "init":
-        folders = named[:1] or (arg._replace(text="."),)
+        folders = named[:1] or [arg._replace(text=".")]
     else:
-        folders = named[1:2] if arg.text in {"clone", "worktree"} else ()
+        folders = named[1:2] if arg.text == "worktree" else []
     if apart := options.values.get("--separate-git-dir"):
-        folders = (*folders, apart)
+        folders.append(apart)
     for folder in folders:
         path = posixpath.normpath(posixpath.join(start, folder.text)) if start else folder.text
         yield FileEffect(EffectKind.WRITE, folder._replace(text=path, offset=None), append=True)
