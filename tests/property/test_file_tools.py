@@ -15,6 +15,7 @@ from demur.guards.code_execution.event import (
     FileRequest,
     Language,
 )
+from demur.guards.code_execution.files import find_file_hits
 from demur.guards.code_execution.guard import check
 from demur.guards.code_execution.paths import workspace_bounds
 
@@ -44,6 +45,27 @@ def test_a_file_tool_is_no_way_around_a_redirection(path: str, config: CommandCo
 
     assert by_shell - {"WRITE_OUTSIDE"} <= by_tool
     assert "WRITE_OUTSIDE" not in by_shell or {"WRITE_OUTSIDE", "FILE_OUTSIDE"} & by_tool
+
+
+FOLDERS = ("/", "/etc", "/srv/desk/src/src/src", "src", ".", "~", "/usr/..")
+
+
+@given(PATHS, CONFIGS)
+def test_the_folder_of_a_call_lifts_no_rule(path: str, config: CommandConfig) -> None:
+    """INVARIANT: a folder that a call of a file tool names lifts no rule."""
+    for operation in FileOperation:
+        access = FileAccess(path=path, operation=operation, content="x", whole=True)
+        plain, *named = (
+            {
+                (located.hit, located.verb)
+                for located in find_file_hits(
+                    FileRequest(text=path, accesses=(access,), cwd=cwd), config
+                )
+            }
+            for cwd in (None, *FOLDERS)
+        )
+
+        assert all(plain <= hits for hits in named)
 
 
 CHANGES = st.sampled_from([kind for kind in EffectKind if kind is not EffectKind.READ])

@@ -22,6 +22,7 @@ from demur.guards.code_execution.event import (
     FileRequest,
 )
 from demur.guards.code_execution.files import split_cell
+from demur.guards.code_execution.paths import path_spellings
 from demur.guards.static.source_text import word_set
 
 # Returns the path that links lead to, or None.
@@ -160,21 +161,23 @@ def find_tool_effects(
         InputError: The call names too many files or commands.
     """
     named = (arguments.get(one) for one in _CWD_NAMES)
-    cwd = next((one for one in named if isinstance(one, str) and one), None)
+    known_folders = dict.fromkeys(one for one in named if isinstance(one, str) and one)
+    # If a call names several folders, the tool may use any of them.
+    folders: list[str | None] = [*known_folders] or [None]
     known = find_commands(name, arguments, command_arguments)
     texts = dict.fromkeys((*known, *find_named_commands(name, arguments)))
     if len(texts) > _MAX_COMMANDS:
         raise InputError(f"the call runs more than {_MAX_COMMANDS} commands", where="arguments")
     for text in texts:
-        yield Command(text=text, cwd=cwd)
+        yield from (Command(text=text, cwd=folder) for folder in folders)
         if _MAGIC.search(text):
             yield from _cell_commands(text)
     for cell in dict.fromkeys(_notebook_cells(arguments)):
         yield from _cell_commands(cell)
-    accesses = tuple(find_file_accesses(name, arguments, resolve))
-    if accesses:
-        text = "\n".join(access.path for access in accesses)
-        yield FileRequest(text=text, accesses=accesses, cwd=cwd)
+    for folder in folders:
+        if accesses := tuple(find_file_accesses(name, arguments, resolve, folder)):
+            text = "\n".join(access.path for access in accesses)
+            yield FileRequest(text=text, accesses=accesses, cwd=folder)
 
 
 def _cell_commands(source: str) -> Iterator[Command]:
@@ -264,9 +267,14 @@ _WEB_ADDRESS = re.compile(r"(?i)(?!file:)[a-z][a-z0-9+.-]+://")
 
 
 def find_file_accesses(
-    name: str, arguments: Mapping[str, Any], resolve: ResolvePath | None = None
+    name: str,
+    arguments: Mapping[str, Any],
+    resolve: ResolvePath | None = None,
+    cwd: str | None = None,
 ) -> Iterator[FileAccess]:
     """Yield each file that a call would read, write or delete, by its arguments.
+
+    A relative path is also resolved from `cwd`, the folder that the call names.
 
     Raises:
         InputError: The call names too many files.
@@ -281,6 +289,9 @@ def find_file_accesses(
         forms = [access.path]
         # Some tools leave out `x/..` before the system follows links, others do not.
         forms += [posixpath.normpath(access.path)] if ".." in access.path else []
+        if resolve is not None and cwd:
+            spellings = [one for form in forms for one in path_spellings(form)]
+            forms += [posixpath.join(cwd, one) for one in spellings]
         targets = {} if resolve is None else dict.fromkeys(filter(None, map(resolve, forms)))
         yield from (replace(access, resolved=target) for target in targets)
         if not targets:

@@ -526,3 +526,53 @@ def test_without_a_workspace_a_file_tool_works_in_the_folder_that_its_call_names
     call = {"path": "/srv/notes.txt", "content": "x", "cwd": "/desk/app"}
 
     assert not Enforcer().check_tool_call("write_file", call)
+
+
+@pytest.mark.parametrize(
+    ("workspace", "name", "arguments"),
+    [
+        (
+            ["/desk/app"],
+            "delete_folder",
+            {"path": "../../other", "recursive": True, "cwd": "/desk/app/a/b/c"},
+        ),
+        (["/desk/app"], "write_file", {"path": "../x", "cwd": "/desk/app/a"}),
+        ([], "delete_file", {"path": "/srv/other/data/x", "cwd": "/srv/other"}),
+        ([], "delete_file", {"path": "data/x", "cwd": "/srv/other"}),
+        (["/desk/app"], "write_file", {"path": "x", "cwd": "/desk/app", "workdir": "/etc"}),
+    ],
+)
+def test_a_folder_that_the_call_names_excuses_nothing(
+    workspace: list[str], name: str, arguments: dict[str, Any]
+) -> None:
+    enforcer = build_enforcer(None, GuardSettings(code_execution={"workspace": workspace}))
+
+    assert not enforcer.check_tool_call(name, arguments)
+
+
+@pytest.mark.parametrize("cwd", [".", "src", "/desk/app", "/desk/app/src"])
+def test_work_in_a_folder_of_the_workspace_goes_on(cwd: str) -> None:
+    enforcer = build_enforcer(None, GuardSettings(code_execution={"workspace": ["/desk/app"]}))
+
+    for name in ("write_file", "delete_file", "read_file"):
+        assert enforcer.check_tool_call(name, {"path": "a.py", "cwd": cwd}).allowed, name
+
+
+def test_a_link_is_followed_from_the_folder_that_the_call_names(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc")
+    enforcer = build_enforcer(None, resolve_path=resolve_links)
+    call = {"content": "x", "cwd": str(tmp_path)}
+
+    assert not enforcer.check_tool_call("write_file", {**call, "path": str(tmp_path / "link/x")})
+    assert not enforcer.check_tool_call("write_file", {**call, "path": "link/x"})
+    assert not enforcer.check_tool_call("write_file", {**call, "path": "file:link/x"})
+    assert enforcer.check_tool_call("write_file", {**call, "path": "x"}).allowed
+
+
+def test_a_finding_about_a_file_comes_once_if_its_call_names_a_folder() -> None:
+    guards = GuardSettings(code_execution={"workspace": ["/desk/app"]})
+    call = {"path": "/srv/x", "content": "x", "cwd": "/desk/app/a"}
+
+    result = build_enforcer(None, guards).check_tool_call("write_file", call)
+
+    assert [found.evidence["rule"] for found in result.findings] == ["FILE_OUTSIDE"]

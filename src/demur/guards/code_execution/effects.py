@@ -4,6 +4,7 @@
 by the kind of path that it touches.
 """
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -290,9 +291,16 @@ def _option_reader(read_options: str, write_options: str, folder_options: str = 
 
     def read(call: ProgramCall) -> Iterator[FileEffect]:
         options = parse_options(call.args, reads | writes | folders | _URL_VALUED)
+        named = [value for name, value in options.values.items() if name in folders]
         for name, value in options.values.items():
-            if (name in writes and value.text != "-") or name in folders:
-                yield FileEffect(EffectKind.WRITE, value, append=name in folders)
+            if name in folders:
+                yield FileEffect(EffectKind.WRITE, value, append=True)
+            elif name in writes and value.text != "-":
+                yield FileEffect(EffectKind.WRITE, value)
+                # Some programs look for the file in the folder, others do not.
+                for folder in named:
+                    path = posixpath.join(folder.text, value.text)
+                    yield FileEffect(EffectKind.WRITE, value._replace(text=path, offset=None))
             elif name in reads:
                 yield FileEffect(EffectKind.READ, value)
 
@@ -309,17 +317,41 @@ def _unzip_effects(call: ProgramCall) -> Iterator[FileEffect]:
 
 
 def _git_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    """`git clone` and `git init` write to the folder that they name."""
-    operands = parse_options(call.args, _GIT_VALUED).operands
-    action, *named = operands or (call.name,)
-    folders = {"clone": named[1:2], "init": named[:1], "worktree": named[1:2]}
-    for folder in folders.get(action.text, ()):
-        yield FileEffect(EffectKind.WRITE, folder, append=True)
+    """`git clone`, `git init` and `git worktree` write to a folder, as seen from `-C`."""
+    rest, start = iter(call.args), ""
+    for arg in rest:
+        if not arg.text.startswith("-"):
+            break
+        if arg.text in _GIT_VALUED and (value := next(rest, None)) and arg.text == "-C":
+            start = posixpath.join(start, value.text)
+    else:
+        return
+    options = parse_options(rest, _GIT_VALUED)
+    named = list(options.operands)
+    if arg.text == "clone":
+        folders = named[1:2] or [one._replace(text=_cloned_name(one.text)) for one in named]
+    elif arg.text == "init":
+        folders = named[:1] or [arg._replace(text=".")]
+    else:
+        folders = named[1:2] if arg.text == "worktree" else []
+    if apart := options.values.get("--separate-git-dir"):
+        folders.append(apart)
+    for folder in folders:
+        path = posixpath.normpath(posixpath.join(start, folder.text)) if start else folder.text
+        yield FileEffect(EffectKind.WRITE, folder._replace(text=path, offset=None), append=True)
+
+
+def _cloned_name(url: str) -> str:
+    """Return the folder that `git clone` makes for an address."""
+    text = url.rstrip("/").removesuffix("/.git").rstrip("/")
+    return re.split(r"[/:]", text)[-1].removesuffix(".git").removesuffix(".bundle")
 
 
 _GIT_VALUED = word_set(
-    "-C -c --git-dir --work-tree -b --branch -o --origin --depth --reference --template"
-    " --separate-git-dir -j --jobs --filter -B --shallow-since"
+    "-C -c --git-dir --work-tree --namespace --config-env"
+    " -b --branch -o --origin --depth --reference --reference-if-able --template"
+    " --separate-git-dir -j --jobs --filter -B --shallow-since --shallow-exclude --config"
+    " -u --upload-pack --server-option --bundle-uri --initial-branch --object-format --ref-format"
 )
 
 
@@ -406,7 +438,7 @@ _EFFECT_READERS: dict[str, EffectReader] = {
     ),
     "truncate": _operand_reader("-s --size -r --reference", EffectKind.WRITE),
     "curl": _option_reader("-T --upload-file -K --config", "-o --output", "--output-dir"),
-    "aria2c": _option_reader("-i --input-file", "-o --out", "--dir"),
+    "aria2c": _option_reader("-i --input-file", "-o --out", "-d --dir"),
     "wget": _option_reader(
         "-i --post-file --body-file", "-O --output-document", "-P --directory-prefix"
     ),

@@ -56,7 +56,10 @@ class FileAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileRequest(Command, frozen=True, kw_only=True):
-    """The files that a tool call would read or write; `text` holds their paths, one a line."""
+    """The files that a tool call would read or write; `text` holds their paths, one a line.
+
+    `cwd` is the folder that the call names. It lifts no rule, since the tool can ignore it.
+    """
 
     accesses: tuple[FileAccess, ...] = ()
 

@@ -26,6 +26,7 @@ from demur.guards.code_execution.event import (
 )
 from demur.guards.code_execution.launchers import CodeLanguage
 from demur.guards.code_execution.paths import (
+    WorkspaceBounds,
     canonical_path,
     is_agent_note,
     path_spellings,
@@ -64,14 +65,14 @@ class CodePart(NamedTuple):
 
 def find_file_hits(event: FileRequest, config: CommandConfig) -> list[LocatedHit]:
     """Return the hits in the files of a tool call; each has the span of its path."""
-    bounds = workspace_bounds(config, event.cwd)
-    walk = ScriptWalk(config, bounds, start_folder(bounds, event.cwd))
-    has_project = bool(config.workspace or event.cwd)
+    places = list(dict.fromkeys(_working_places(event.cwd, config)))
+    walk = ScriptWalk(config, places[0].bounds, places[0].folder)
     start, left = 0, _MAX_CONTENT_LENGTH
     for access in event.accesses:
         span = (start, start + len(access.path))
         location = Location(SourceMap(None, *span), depth=1)
-        for hit, verb in dict.fromkeys(_path_hits(access, walk, has_project=has_project)):
+        found = (hit for place in places for hit in _path_hits(access, place))
+        for hit, verb in dict.fromkeys(found):
             walk.report(hit, *span, verb, location)
         if access.content is not None and access.operation is not FileOperation.READ:
             if left > 0:
@@ -83,25 +84,47 @@ def find_file_hits(event: FileRequest, config: CommandConfig) -> list[LocatedHit
     return walk.hits
 
 
+class _WorkingPlace(NamedTuple):
+    """A folder that relative paths may begin in, and what counts as the project there."""
+
+    folder: str
+    bounds: WorkspaceBounds
+    has_project: bool
+
+
+# INVARIANT: a folder that a call of a file tool names lifts no rule.
+def _working_places(cwd: str | None, config: CommandConfig) -> Iterator[_WorkingPlace]:
+    """Yield the places from which to judge the paths of a call that names the folder `cwd`.
+
+    The model chose `cwd`, and a tool can ignore it: only the settings say where a project is.
+    """
+    bounds = workspace_bounds(config, None)
+    start = start_folder(bounds, None)
+    has_project = bool(config.workspace)
+    yield _WorkingPlace(start, bounds, has_project)
+    for form in path_spellings(cwd) if cwd else ():
+        folder = canonical_path(form, start)
+        yield _WorkingPlace(folder, bounds, has_project)
+        yield _WorkingPlace(folder, workspace_bounds(config, folder), has_project=True)
+
+
 # INVARIANT: a file tool meets every rule that a redirection to the same path meets.
-def _path_hits(
-    access: FileAccess, walk: ScriptWalk, *, has_project: bool
-) -> Iterator[tuple[CommandHit, str]]:
+def _path_hits(access: FileAccess, place: _WorkingPlace) -> Iterator[tuple[CommandHit, str]]:
     """Yield the rules that an access meets by its path, as written and as links lead."""
     forms = path_spellings(access.path)
     if access.resolved is not None and access.resolved not in forms:
         forms = (*forms, access.resolved)
-    asks = has_project and access.is_named and access.operation is FileOperation.WRITE
+    asks = place.has_project and access.is_named and access.operation is FileOperation.WRITE
     for form in forms:
         target = Arg(form, 0, len(form))
         for kind in _EFFECTS[access.operation]:
             append = kind is EffectKind.WRITE and not access.whole
             effect = FileEffect(kind, target, tree=access.tree, append=append)
-            for hit in rules_for_effect(effect, walk.cwd, walk.bounds):
+            for hit in rules_for_effect(effect, place.folder, place.bounds):
                 if hit.rule != "WRITE_OUTSIDE":
                     yield hit, str(kind)
                 elif access.operation is not FileOperation.UNKNOWN:
-                    known = not asks or is_agent_note(canonical_path(form, walk.cwd))
+                    known = not asks or is_agent_note(canonical_path(form, place.folder))
                     yield (hit if known else CommandHit("FILE_OUTSIDE", form)), str(kind)
 
 

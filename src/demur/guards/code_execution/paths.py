@@ -280,13 +280,19 @@ _WILDCARD = re.compile(r"[*?\[]")
 def _may_name(pattern: str, own: str, *, tree: bool) -> bool:
     """Whether a shell's pattern names a protected file, one inside of it, or a folder above it.
 
-    A last `*` names everything, and so nothing in particular.
+    A last `*` names everything, and so nothing in particular. A set counts as any character, since
+    shells know more sets than `fnmatch`, and the pattern is in lower case.
     """
-    parts, names = pattern.split("/"), own.split("/")
+    parts, names = _CHARACTER_SET.sub("?", pattern).split("/"), own.split("/")
     if len(parts) <= len(names) and _ALL.fullmatch(parts[-1]):
         return False
     is_reached = len(parts) >= len(names) or tree
     return is_reached and all(map(fnmatchcase, names, parts))
+
+
+# A set of characters, in which a `]` may stand first, or in a class such as `[:alpha:]`. One
+# without an end counts as well, so that the search takes linear time.
+_CHARACTER_SET = re.compile(r"\[[!^]?\]?(?:\[([:.=])[^][/]{0,20}\1\]|[^]/])*(?:\]|(?=/|$))")
 
 
 def is_agent_note(path: str) -> bool:
