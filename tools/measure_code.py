@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from demur.source.python_tree import parse_tree
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "demur"
 MIN_MODULE_LINES = 50
@@ -102,7 +104,7 @@ class Count(NamedTuple):
 def parse_modules() -> dict[str, ast.Module]:
     """Return the syntax tree of each module, by its path inside the package."""
     return {
-        str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
+        str(path.relative_to(PACKAGE)): parse_tree(path.read_text(encoding="utf-8"))
         for path in sorted(PACKAGE.rglob("*.py"))
     }
 
@@ -191,7 +193,7 @@ def deep_imports() -> Iterator[str]:
 
 def root_names() -> list[str]:
     """Return the public names of the package."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    tree = parse_tree((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return list(ast.literal_eval(node.value))

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from measure_code import IRREGULAR, NO_PARTICIPLES
 
+from demur.source.python_tree import parse_tree
+
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md")
 HTML = ("service/dashboard/templates/*.html", "audit/*.html", "evals/*.html")
@@ -183,7 +185,7 @@ def collect_prose(root: Path = ROOT) -> Iterator[Prose]:
     by_name: dict[str, list[str]] = {"help texts": texts, "messages": []}
     for path in sorted(package.rglob("*.py")):
         name = "help texts" if path.parent.name == "cli" else "messages"
-        by_name[name] += read_messages(ast.parse(path.read_text()))
+        by_name[name] += read_messages(parse_tree(path.read_text()))
     yield from (read_texts(name, texts) for name, texts in by_name.items())
     for pattern in HTML:
         yield read_html(pattern, (path.read_text() for path in sorted(package.glob(pattern))))

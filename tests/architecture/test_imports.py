@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from demur.source.python_tree import parse_tree
+
 SRC = Path(__file__).parents[2] / "src"
 MODULES = sorted((SRC / "demur").rglob("*.py"))
 
@@ -30,12 +32,12 @@ def test_no_module_imports_a_package_it_is_inside(path: Path) -> None:
     above = {".".join(parts[:length]) for length in range(1, len(parts))}
 
     # The root's own table of names is for type checkers and stands in the root itself.
-    assert not above & set(imported(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not above & set(imported(parse_tree(path.read_text(encoding="utf-8"))))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=module_name)
 def test_no_function_imports_from_demur(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parse_tree(path.read_text(encoding="utf-8"))
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
 
     assert not [

@@ -36,6 +36,7 @@ from demur.codes.lint_rules import (
 )
 from demur.codes.refusal_line import REFUSAL_MARK
 from demur.codes.registry import Registry
+from demur.source.python_tree import parse_tree
 
 _READS = frozenset(
     {
@@ -188,7 +189,7 @@ def _parse_source(source: bytes) -> tuple[str, ast.Module]:
         # Warnings about the file's own string escapes are not ours to report.
         warnings.simplefilter("ignore")
         text = source.decode(encoding)
-        return text, ast.parse(text)
+        return text, parse_tree(text)
 
 
 def _syntax_diagnostic(error: Exception) -> LocatedDiagnostic:

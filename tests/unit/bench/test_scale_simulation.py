@@ -23,6 +23,9 @@ from scale_simulation import (
     zipf_shares,
 )
 
+# Other benches have names of test packages.
+sys.path.pop()
+
 FREE = Costs(**dict.fromkeys(Costs._fields, 0.0))._replace(log_mb_s=1.0)
 ONE = Layout(hosts=1, processes=1, cores=1)
 

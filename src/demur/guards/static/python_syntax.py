@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from demur.source.python_tree import parse_tree
+
 # A line at the margin that starts a statement; `else` and the like continue one.
 _STATEMENT = re.compile(r"^(?!(?:else|elif|except|finally|case)\b)[A-Za-z_@]", re.MULTILINE)
 _DECORATED = re.compile(r"(?:@[^\n]*\n)+\Z")
@@ -51,7 +53,7 @@ def _parse_tree(text: str) -> ast.Module:
     with warnings.catch_warnings():
         # Invalid escapes in a scanned file must not warn our user.
         warnings.simplefilter("ignore")
-        return ast.parse(text)
+        return parse_tree(text)
 
 
 def parse_python(text: str) -> ast.Module | None:
