@@ -24,9 +24,10 @@ PROJECTS = {"demur": ROOT, "demur-models": ROOT / "models"}
 CORE = {"demur", "google-re2", "msgspec", "pyyaml", "rfc8785"}
 MAX_WHEEL_BYTES = 3_000_000
 # What a page test reads, beside the pages that a newcomer reads first.
-PAGES = ("README.md", "CONTRIBUTING.md", "spec/semantics.md", "docs/README.md", "examples/rows")
+PAGES = ("README.md", "CONTRIBUTING.md", "spec/semantics.md", "docs/README.md", "examples")
 PAGES_OF_NEWCOMERS = ("docs/start", "docs/tutorial")
 PAGE_TEST = "tests/docs/test_pages.py"
+SUPPORT = "tests/support/example_programs.py"
 # Each word that a licence of a dependency may consist of; `AND`, `OR` and `;` stand between.
 LICENCES = (
     "Apache", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "CNRI-Python", "0BSD", "ISC",
@@ -137,13 +138,25 @@ def install_all(folder: Path) -> None:
     )
     run(python, "-I", "-c", SMOKE, cwd=folder)
     place = folder / "pages"
-    for name in (*PAGES, *PAGES_OF_NEWCOMERS, PAGE_TEST):
+    for name in (*PAGES, *PAGES_OF_NEWCOMERS, PAGE_TEST, SUPPORT):
         copy(ROOT / name, place / name)
     kinds = "every_python_block_runs or every_command_prints"
     common = ("-q", "-c", "/dev/null", "--rootdir", str(place), "-p", "no:cacheprovider")
+    paths = ("-o", f"pythonpath={place / 'tests'}")
     marks = "not (adapters or frameworks or litellm)"
     run(
-        python, "-m", "pytest", *common, "-W", "ignore", "-k", kinds, "-m", marks, place / PAGE_TEST
+        python,
+        "-m",
+        "pytest",
+        *common,
+        *paths,
+        "-W",
+        "ignore",
+        "-k",
+        kinds,
+        "-m",
+        marks,
+        place / PAGE_TEST,
     )
 
 
