@@ -133,7 +133,18 @@ _DELETE_OLD_SESSIONS = (
     f"WHERE key_id = :key_id ORDER BY created_at DESC, digest LIMIT {_MAX_SESSIONS_OF_KEY})"
 )
 _REVOKE_KEY = "UPDATE api_keys SET revoked_at = :now WHERE key_id = :key_id AND revoked_at IS NULL"
-_SELECT_CURSOR = "SELECT entry_id FROM search_entries WHERE decision_id = :{cursor}"
+# A page of a tenant begins beside the entry of its cursor. That may be a record of another tenant,
+# whose entries count apart: then it begins with the tenant's own next record.
+_SELECT_PLACE = (
+    "SELECT entry_id FROM search_entries JOIN decision_records USING (decision_id) WHERE"
+)
+_PLACE_OF_CURSOR = f"""
+    COALESCE(
+        ({_SELECT_PLACE} decision_id = :{{cursor}} AND {{own}}),
+        ({_SELECT_PLACE} {{own}} AND {{rest}}
+         ORDER BY created_at {{order}}, decision_id {{order}} LIMIT 1) {{step}} 1
+    )
+"""
 # The fields of a filter that an index of records finds by itself.
 _PAGE_FIELDS = ("before", "after", "before_time", "after_time")
 _WINDOW_FIELDS = ("tenant", "since", "until", "subject", "request_id", *_PAGE_FIELDS)
@@ -289,8 +300,15 @@ class Backend(ApprovalSql):
         values: dict[str, Any] = {name: value for name, (_, value) in tests.items()}
         if terms:
             found = self.search_source(terms)
-            cursor = "before" if newest_first else "after"
-            page = f"AND {found.key} {sign} ({_SELECT_CURSOR.format(cursor=cursor)})"
+            cursor, step = ("before", "+") if newest_first else ("after", "-")
+            own = tests["tenant"][0] if "tenant" in tests else "1 = 1"
+            rest = " AND ".join(
+                tests[name][0] for name in (cursor, f"{cursor}_time") if name in tests
+            )
+            place = _PLACE_OF_CURSOR.format(
+                cursor=cursor, own=own, rest=rest, order=order, step=step
+            )
+            page = f"AND {found.key} {sign} {place}"
             source = f"""
                 SELECT search_entries.decision_id, {found.key} AS place
                 {found.source} {page if cursor in tests else ""}

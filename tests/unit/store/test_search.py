@@ -110,6 +110,25 @@ def test_the_oldest_come_first_where_they_are_asked_for(filled: Store) -> None:
     assert [record.decision_id for record in oldest] == [decision_id(one) for one in (3, 4, 5)]
 
 
+@pytest.mark.parametrize("first", ["acme", "other"])
+def test_a_page_begins_at_a_record_of_any_tenant(store: Store, first: str) -> None:
+    for number in range(1, 9):
+        add(store, number, tenant="acme" if number % 3 else "other")
+    store.backend.update_search(first)
+
+    for number in range(1, 9):
+        earlier = store.find_records(
+            RecordFilter(text="refund", before=decision_id(number)), newest_first=True
+        )
+        later = store.find_records(RecordFilter(text="refund", after=decision_id(number)))
+        assert [one.decision_id for one in earlier] == [
+            decision_id(one) for one in range(number - 1, 0, -1)
+        ]
+        assert [one.decision_id for one in later] == [
+            decision_id(one) for one in range(number + 1, 9)
+        ]
+
+
 @pytest.mark.parametrize(
     ("fields", "numbers"),
     [
