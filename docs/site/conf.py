@@ -47,6 +47,8 @@ myst_heading_anchors = 6
 pygments_style = "a11y-light"
 pygments_dark_style = "a11y-dark"
 highlight_language = "text"
+# Pygments does not know the SQL of every engine, and colours such a block less.
+suppress_warnings = ["misc.highlighting_failure"]
 
 html_theme = "furo"
 html_title = f"demur {version}"
