@@ -230,7 +230,7 @@ def test_an_agent_waits_a_person_approves_and_an_auditor_verifies(
     page.reload()
     course = page.locator("ol.course").inner_text()
     assert "mary approved: this request, once, within 15 minutes" in course
-    assert course.index("put before people") < course.index("mary approved")
+    assert course.index("put it before people") < course.index("mary approved")
     assert course.index("mary approved") < course.index("The requester went on")
     assert page.locator("[data-badge=approvals]").is_hidden()
     take_picture(page, "course")
