@@ -165,9 +165,9 @@ def make_rows(rng: Any, tenant: str, day: date, first: int, count: int) -> Any:
     def same(value: Any, name: str) -> Any:
         return pa.array([value], schema.field(name).type).take(pa.array(np.zeros(count, np.int8)))
 
-    def named(prefix: str, most: int) -> Any:
-        names = pa.array([f"{prefix}{number:06d}" for number in range(most)])
-        return names.take(pa.array(rng.integers(0, most, count)))
+    def draw_names(prefix: str, count_of_names: int) -> Any:
+        names = pa.array([f"{prefix}{number:06d}" for number in range(count_of_names)])
+        return names.take(pa.array(rng.integers(0, count_of_names, count)))
 
     findings = [
         [dict(zip(("surface", "code", "action"), one.finding, strict=True))] if one.finding else []
@@ -179,7 +179,7 @@ def make_rows(rng: Any, tenant: str, day: date, first: int, count: int) -> Any:
         "tenant": same(tenant, "tenant"),
         "request_id": random_text(rng, count, HEX, 32, b"req-"),
         "root_id": pa.nulls(count, pa.string()),
-        "subject": named("user:", 5_000),
+        "subject": draw_names("user:", 5_000),
         "verdict": of_kind("verdict", [one.verdict for one in PROFILES]),
         "decision_output": of_kind("decision_output", [one.output for one in PROFILES]),
         "refusal_class": of_kind("refusal_class", [one.refusal_class for one in PROFILES]),

@@ -1,4 +1,4 @@
-"""What durability costs on PostgreSQL with fsync on, beside plain rows of the same size.
+"""What durability costs on PostgreSQL with fsync on, compared with plain rows of that size.
 
 Every row of the table runs demur and `INSERT … COMMIT` in turns, on one server. Processes begin at
 the same moment. `--url` names a database that may be filled; without it, the bench starts a server

@@ -2,7 +2,7 @@
 
 Hosts of a database share nothing: each has its tenants and its processes of the service. Requests
 come at random times (Poisson), a tenant's share follows Zipf's law. A process decides one request
-after the other. Beside that it stores what is decided, one transaction at a time with all that
+after the other. At the same time it stores what is decided, one transaction at a time with all that
 waits, up to `--max-batch`. A transaction waits until it has the chain heads of all tenants in it,
 and then for a processor and the log of its host. The costs come from `scale_costs.py` and
 `service.py`; the same arguments always print the same table.

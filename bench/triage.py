@@ -1,4 +1,4 @@
-"""Triage beside ripgrep, in one interleaved run: CPU seconds of whole processes.
+"""Triage compared with ripgrep, in one interleaved run: CPU seconds of whole processes.
 
 Both look for the same things in the same made-up logs: canonical lines and every legacy
 phrase of the registry. ripgrep prints matches; triage gives exact counts for each code,
@@ -217,7 +217,7 @@ def scale(table: Table, log: Log) -> None:
     one, two = min(one.wall for one, _ in pairs), min(two.wall for _, two in pairs)
     size = COPIES * log.path.stat().st_size / 1e9
     table.row(
-        f"two processes, {size:.1f} GB: wall seconds, beside one",
+        f"two processes, {size:.1f} GB: wall seconds, against one",
         f"{two:.2f}",
         f"{one:.2f}",
         ratio=one / two,
@@ -225,7 +225,7 @@ def scale(table: Table, log: Log) -> None:
     )
     cpu = [statistics.median(ran.cpu for ran in runs) for runs in zip(*pairs, strict=True)]
     table.row(
-        "the same: CPU seconds, beside one",
+        "the same: CPU seconds, against one",
         f"{cpu[1]:.2f}",
         f"{cpu[0]:.2f}",
         ratio=cpu[1] / cpu[0],
@@ -235,7 +235,7 @@ def scale(table: Table, log: Log) -> None:
 
 
 def packed(table: Table, log: Log, folder: Path) -> None:
-    """Print what a gzip file takes beside unpacking it alone."""
+    """Print what a gzip file takes compared with unpacking it alone."""
     path = folder / "mixed.log.gz"
     with log.path.open("rb") as file, gzip.open(path, "wb", compresslevel=5) as out:
         out.write(file.read(64 << 20))
@@ -243,7 +243,7 @@ def packed(table: Table, log: Log, folder: Path) -> None:
     mine = statistics.median(own.cpu for own, _ in pairs)
     theirs = statistics.median(other.cpu for _, other in pairs)
     table.row(
-        "64 MB in gzip: CPU seconds, beside gzip -dc",
+        "64 MB in gzip: CPU seconds, against gzip -dc",
         f"{mine:.2f}",
         f"{theirs:.2f}",
         ratio=mine / theirs,

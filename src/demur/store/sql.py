@@ -133,7 +133,7 @@ _DELETE_OLD_SESSIONS = (
     f"WHERE key_id = :key_id ORDER BY created_at DESC, digest LIMIT {_MAX_SESSIONS_OF_KEY})"
 )
 _REVOKE_KEY = "UPDATE api_keys SET revoked_at = :now WHERE key_id = :key_id AND revoked_at IS NULL"
-# A page of a tenant begins beside the entry of its cursor. That may be a record of another tenant,
+# A page of a tenant begins next to the entry of its cursor. That may be a record of another tenant,
 # whose entries count apart: then it begins with the tenant's own next record.
 _SELECT_PLACE = (
     "SELECT entry_id FROM search_entries JOIN decision_records USING (decision_id) WHERE"

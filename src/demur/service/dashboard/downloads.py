@@ -6,7 +6,8 @@ for a formula begin with an apostrophe.
 
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -234,16 +235,6 @@ def _write_decisions(call: ApiCall, form: str) -> Iterator[bytes]:
     return write_json(map(record_view, found))
 
 
-def _write_reasons(call: ApiCall, form: str) -> Iterator[bytes]:
-    rows = _list_reasons(call)
-    return write_csv(rows, _REASON_COLUMNS) if form == "csv" else write_json(rows)
-
-
-def _write_labels(call: ApiCall, form: str) -> Iterator[bytes]:
-    rows = _list_labels(call)
-    return write_csv(rows, _LABEL_COLUMNS) if form == "csv" else write_json(rows)
-
-
 def _write_grants(call: ApiCall, form: str) -> Iterator[bytes]:
     rows = _list_grants(call)
     if form == "csv":
@@ -251,21 +242,21 @@ def _write_grants(call: ApiCall, form: str) -> Iterator[bytes]:
     return write_json({name: row.get(name) for name in _GRANT_COLUMNS} for row in rows)
 
 
-def _write_approvals(call: ApiCall, form: str) -> Iterator[bytes]:
-    rows = _list_approvals(call)
-    return write_csv(rows, _APPROVAL_COLUMNS) if form == "csv" else write_json(rows)
+def _write_rows(
+    list_rows: Callable[[ApiCall], Iterable[Row]],
+    names: tuple[str, ...],
+    call: ApiCall,
+    form: str,
+) -> Iterator[bytes]:
+    rows = list_rows(call)
+    return write_csv(rows, names) if form == "csv" else write_json(rows)
 
 
-def _write_people(call: ApiCall, form: str) -> Iterator[bytes]:
-    rows = _list_people(call)
-    return write_csv(rows, _PERSON_COLUMNS) if form == "csv" else write_json(rows)
-
-
-_WRITERS = {
-    "approvals": _write_approvals,
-    "people": _write_people,
+_WRITERS: Mapping[str, Callable[[ApiCall, str], Iterator[bytes]]] = {
+    "approvals": partial(_write_rows, _list_approvals, _APPROVAL_COLUMNS),
+    "people": partial(_write_rows, _list_people, _PERSON_COLUMNS),
     "decisions": _write_decisions,
-    "reasons": _write_reasons,
-    "labels": _write_labels,
+    "reasons": partial(_write_rows, _list_reasons, _REASON_COLUMNS),
+    "labels": partial(_write_rows, _list_labels, _LABEL_COLUMNS),
     "grants": _write_grants,
 }
