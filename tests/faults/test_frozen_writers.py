@@ -22,7 +22,7 @@ from demur.store.store import Store
 from demur.store.verify import verify_chain
 
 SCRIPT = Path(__file__).with_name("stopping_writer.py")
-STEPS = ("lock_heads", "insert_rows", "set_heads")
+STEPS = ("lock_heads", "append_rows")
 
 
 class StoppedWriter:
@@ -108,7 +108,7 @@ def test_a_killed_writer_that_had_stopped_leaves_nothing_behind(
     path = tmp_path / "demur.db"
     with open_store(path) as store:
         store.put(make_record(1))
-        with stopped_writer(path, "set_heads"):
+        with stopped_writer(path, "append_rows"):
             pass
         store.put(make_record(2))
         stored = stored_ids(store)

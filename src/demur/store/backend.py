@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
 from demur.errors import DemurError
-from demur.store.rows import ApprovalRow, ChainHead, ResolvedApproval, UnlinkedRow
+from demur.store.rows import ApprovalRow, ChainHead, ChainPlace, ResolvedApproval, UnlinkedRow
 
 
 class StorageError(DemurError):
@@ -67,11 +67,8 @@ class Transaction(Protocol):
     def find_existing(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
         """Return the decision id of each (tenant, request_id) that is stored already."""
 
-    def insert_rows(self, rows: Sequence[tuple[UnlinkedRow, ChainHead, str]]) -> None:
-        """Insert rows, each with the head before it and its own hash."""
-
-    def set_heads(self, heads: Collection[ChainHead]) -> None:
-        """Move the heads."""
+    def append_rows(self, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+        """Link each row to the end of its chain, in order, and return their places."""
 
     def lock_uses(self, digests: Sequence[str]) -> Mapping[str, int]:
         """Return how often each grant was used, locked; the digests are sorted."""

@@ -5,7 +5,6 @@ Columns repeat fields of the record; `build_row` alone says how, so an audit can
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -16,29 +15,15 @@ from demur.store.backend import StorageError, Transaction
 from demur.store.grant_tables import GrantRow, RecordGrants
 from demur.store.rows import (
     ApprovalRow,
-    ChainHead,
+    ChainPlace,
     RecordRow,
     ResolvedApproval,
     UnlinkedRow,
     genesis_head,
-    link_hash,
 )
 from demur.store.sql import Backend
 
 UNGRANTED: Mapping[str, RecordGrants] = {}
-
-
-class ChainPlace(NamedTuple):
-    """The place of a row in its chain: the head before it, and its own hash.
-
-    If its request was stored before, `first` is the decision id of that record, and the row
-    itself is not stored. Nor is it if grants that it uses are `used_up`.
-    """
-
-    previous: ChainHead
-    hash: str
-    first: str | None = None
-    used_up: bool = False
 
 
 def store_batch(
@@ -55,48 +40,39 @@ def store_batch(
         UnavailableError: It is unknown whether the batch is stored.
         StorageError: Nothing of the batch is stored.
     """
+    if not unconfirmed and not grants:
+        return backend.append_rows(rows)
     with backend.transaction() as write:
         # Lock heads before records, as erasing does: the other way round, both could wait.
-        heads = write.lock_heads({row.tenant for row in rows}) if rows else {}
+        write.lock_heads({row.tenant for row in rows})
         if unconfirmed:
             write.mark_unconfirmed(unconfirmed)
-        return _link_rows(write, rows, heads, grants) if rows else []
+        return _append_granted(write, rows, grants) if grants else write.append_rows(rows)
 
 
-def _link_rows(
-    write: Transaction,
-    rows: Sequence[UnlinkedRow],
-    locked: Mapping[str, ChainHead],
-    grants: Mapping[str, RecordGrants],
+def _append_granted(
+    write: Transaction, rows: Sequence[UnlinkedRow], grants: Mapping[str, RecordGrants]
 ) -> list[ChainPlace]:
-    heads = dict(locked)
-    uses = _GrantUses(write, grants) if grants else None
+    """Append the rows whose grants have uses left; a repeated request uses none."""
+    uses = _GrantUses(write, grants)
     keys = {(row.tenant, row.request_id) for row in rows if row.request_id is not None}
-    known = dict(write.find_existing(keys)) if keys else {}
-    places: list[ChainPlace] = []
-    fresh: list[tuple[UnlinkedRow, ChainHead, str]] = []
+    known = set(write.find_existing(keys)) if keys else set()
+    used_up = set()
     for row in rows:
-        key = None if row.request_id is None else (row.tenant, row.request_id)
-        if key in known:
-            places.append(ChainPlace(genesis_head(row.tenant), "", known[key]))
+        if row.request_id is not None and (row.tenant, row.request_id) in known:
             continue
-        if uses is not None and not uses.take(row.decision_id):
-            places.append(ChainPlace(genesis_head(row.tenant), "", used_up=True))
-            continue
-        # INVARIANT: each record follows the one stored before it for its tenant.
-        head = heads[row.tenant]
-        own_hash = link_hash(head, row.decision_id, row.record)
-        heads[row.tenant] = ChainHead(row.tenant, head.seq + 1, own_hash)
-        fresh.append((row, head, own_hash))
-        places.append(ChainPlace(head, own_hash))
-        if key is not None:
-            known[key] = row.decision_id
-    if fresh:
-        write.insert_rows(fresh)
-        write.set_heads([heads[tenant] for tenant in {row.tenant for row, _, _ in fresh}])
-    if uses is not None:
-        uses.save()
-    return places
+        if not uses.take(row.decision_id):
+            used_up.add(row.decision_id)
+        elif row.request_id is not None:
+            known.add((row.tenant, row.request_id))
+    places = iter(write.append_rows([row for row in rows if row.decision_id not in used_up]))
+    uses.save()
+    return [
+        ChainPlace(genesis_head(row.tenant), "", used_up=True)
+        if row.decision_id in used_up
+        else next(places)
+        for row in rows
+    ]
 
 
 class _GrantUses:

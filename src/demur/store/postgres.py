@@ -5,7 +5,7 @@ The schema is that of SQLite in PostgreSQL's types, so SQL that people write wor
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC
 from functools import lru_cache
@@ -37,6 +37,7 @@ from demur.store.rows import (
     GENESIS,
     ApprovalRow,
     ChainHead,
+    ChainPlace,
     ResolvedApproval,
     UnlinkedRow,
     genesis_head,
@@ -45,11 +46,8 @@ from demur.store.search import SearchSource, SearchTerm
 from demur.store.sql import Backend
 
 _HAS_TRANSACTION_TIMEOUT = 170000
-_INSERT_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
-_INSERT_RECORD = (
-    f"INSERT INTO decision_records ({', '.join(_INSERT_COLUMNS)})"  # noqa: S608 - our own names
-    f" VALUES ({', '.join(['%s'] * len(_INSERT_COLUMNS))})"
-).encode()
+_STORE_ROWS = "CALL demur_store_rows(%s, %s, NULL)"
+_APPEND_ROWS = "SELECT demur_append_rows(%s)"
 # Lock in a fixed order, so that two writers cannot deadlock.
 _LOCK_HEADS = """
     SELECT tenant, seq, record_hash FROM chain_heads
@@ -61,19 +59,13 @@ _LOCK_HEADS_FOR = f"""
     SELECT tenant, seq, record_hash FROM locked
     WHERE set_config('transaction_timeout', %s, true) IS NOT NULL
 """.encode()  # noqa: S608 - our own names
-# A decision lets go of its heads before the disk has it, so that the next writer begins at once.
-# A crash loses the end of the log, never its middle, and a later commit brings all before it to
-# disk: `_FLUSH` is one, and the caller waits for it.
+# As in `demur_store_rows`: heads are free before the disk has the log, and `_FLUSH` waits for it.
 _LET_GO_EARLY = "SET LOCAL synchronous_commit = off"
 _FLUSH = "SELECT pg_logical_emit_message(true, 'demur', '')"
 _SELECT_EXISTING = """
     SELECT tenant, request_id, decision_id
     FROM decision_records JOIN unnest(%s::text[], %s::text[]) AS asked (tenant, request_id)
     USING (tenant, request_id)
-"""
-_SET_HEAD = """
-    INSERT INTO chain_heads (tenant, seq, record_hash) VALUES (%s, %s, %s)
-    ON CONFLICT (tenant) DO UPDATE SET seq = EXCLUDED.seq, record_hash = EXCLUDED.record_hash
 """
 _MARK_UNCONFIRMED = "UPDATE decision_records SET confirmed = false WHERE decision_id = ANY(%s)"
 # Insert or touch each row in order: that locks it, and reads what others committed.
@@ -95,7 +87,7 @@ _INSERT_GENESIS = """
 
 
 class PostgresTransaction:
-    """A write in progress; leaving the `with` block commits it.
+    """A write of several statements in progress; leaving the `with` block commits it.
 
     `begin` creates heads for new tenants on another connection: a head created in this
     transaction would be a lock taken out of order. A client that stops while it holds locks loses
@@ -136,16 +128,15 @@ class PostgresTransaction:
         self._pipeline.sync()
         return {(tenant, request_id): decision_id for tenant, request_id, decision_id in found}
 
-    def insert_rows(self, rows: Sequence[tuple[UnlinkedRow, ChainHead, str]]) -> None:
-        """Insert rows, each with the head before it and its own hash."""
-        if rows:
-            values = [_row_values(*row) for row in rows]
-            self._connection.cursor().executemany(_INSERT_RECORD, values)
+    def append_rows(self, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+        """Link each row to the end of its chain, in order, and return their places."""
 
-    def set_heads(self, heads: Collection[ChainHead]) -> None:
-        """Move the heads."""
-        if heads:
-            self._connection.cursor().executemany(_SET_HEAD, heads)
+        def append(values: str) -> Sequence[str]:
+            found = self._connection.execute(_APPEND_ROWS, [values])
+            self._pipeline.sync()
+            return _read_places(found)
+
+        return _append_rows(rows, append)
 
     def lock_uses(self, digests: Sequence[str]) -> Mapping[str, int]:
         """Return how often each grant was used, locked; the digests are sorted."""
@@ -183,11 +174,63 @@ def begin_chains(connection: Connection, tenants: Collection[str]) -> None:
     connection.execute(_INSERT_GENESIS, [GENESIS, sorted(tenants)])
 
 
-def _row_values(row: UnlinkedRow, head: ChainHead, link: str) -> tuple[Any, ...]:
-    *columns, codes, policy_digest, registry_digest, record, sealed = row
-    halves = (record.decode(), None if sealed is None else sealed.decode())
-    digests = (policy_digest, registry_digest)
-    return (*columns, list(codes), *digests, *halves, head.seq + 1, head.hash, link)
+def _append_rows(
+    rows: Sequence[UnlinkedRow], append: Callable[[str], Sequence[str]]
+) -> list[ChainPlace]:
+    """Append rows with a function of the schema, and return their places in the order of `rows`."""
+    if not rows:
+        return []
+    # The order in which all writers lock heads.
+    order = sorted(range(len(rows)), key=lambda number: rows[number].tenant)
+    answers = append(_array_text([_row_text(rows[number]) for number in order], quote=False))
+    places = {
+        number: _read_place(rows[number].tenant, answer)
+        for number, answer in zip(order, answers, strict=True)
+    }
+    return [places[number] for number in range(len(rows))]
+
+
+def _row_text(row: UnlinkedRow) -> str:
+    """Return the columns of a row as an array of texts."""
+    *columns, amount, currency, codes, policy_digest, registry_digest, record, sealed = row
+    values = (
+        *columns,
+        None if amount is None else repr(amount),
+        currency,
+        _array_text(codes),
+        policy_digest,
+        registry_digest,
+        record.decode(),
+        None if sealed is None else sealed.decode(),
+    )
+    return _array_text(values)
+
+
+def _array_text(values: Iterable[str | None], *, quote: bool = True) -> str:
+    """Return an array as PostgreSQL reads it; the elements of an outer one are not quoted."""
+    texts = ("NULL" if one is None else _quote(one) if quote else one for one in values)
+    return f"{{{','.join(texts)}}}"
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _read_place(tenant: str, answer: str) -> ChainPlace:
+    """Return the place that an answer of `demur_append_rows` names."""
+    first, *link = answer.split(" ")
+    if not link:
+        return ChainPlace(genesis_head(tenant), "", first)
+    previous, own_hash = link
+    return ChainPlace(ChainHead(tenant, int(first) - 1, previous), own_hash)
+
+
+def _read_places(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Sequence[str]:
+    """Return what the functions of the schema say about each row."""
+    places: Sequence[str]
+    [[places]] = cursor
+    return places
 
 
 _MIGRATIONS = load_migrations("postgres")
@@ -301,6 +344,16 @@ class PostgresBackend(Backend):
                 yield PostgresTransaction(writer, pipeline, self._begin_chains, silence_s)
             if self._durability == "full":
                 writer.execute(_FLUSH)
+
+    def append_rows(self, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+        """Store rows in one statement, each at the end of its chain, and return their places."""
+        connections, is_full = self._connections, self._durability == "full"
+
+        def append(values: str) -> Sequence[str]:
+            return _read_places(writer.execute(_STORE_ROWS, [values, is_full]))
+
+        with connections.writer(connections.answer_s) as writer:
+            return _append_rows(rows, append)
 
     def _begin_chains(self, tenants: Collection[str]) -> None:
         fresh = set(tenants) - self._begun

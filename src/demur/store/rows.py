@@ -49,6 +49,19 @@ class ChainHead(NamedTuple):
     hash: str
 
 
+class ChainPlace(NamedTuple):
+    """The place of a row in its chain: the head before it, and its own hash.
+
+    If its request was stored before, `first` is the decision id of that record, and the row
+    itself is not stored. Nor is it if grants that it uses are `used_up`.
+    """
+
+    previous: ChainHead
+    hash: str
+    first: str | None = None
+    used_up: bool = False
+
+
 class RecordRow(NamedTuple):
     """A stored record: the columns needed to read it back, and its place in the chain.
 

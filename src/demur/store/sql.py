@@ -19,6 +19,7 @@ from demur.store.rows import (
     WITHDRAWN,
     ApiKey,
     ChainHead,
+    ChainPlace,
     Checkpoint,
     ExperienceRow,
     Label,
@@ -163,6 +164,11 @@ class Backend(ApprovalSql):
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Return one write: committed durably on exit, rolled back on an error."""
+
+    def append_rows(self, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+        """Store rows in one write, each at the end of its chain, and return their places."""
+        with self.transaction() as write:
+            return write.append_rows(rows)
 
     @abstractmethod
     def _run_query(

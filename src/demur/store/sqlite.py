@@ -22,9 +22,11 @@ from demur.store.retention import adopt_let_go
 from demur.store.rows import (
     ApprovalRow,
     ChainHead,
+    ChainPlace,
     ResolvedApproval,
     UnlinkedRow,
     genesis_head,
+    link_hash,
 )
 from demur.store.search import SearchSource, SearchTerm
 from demur.store.sql import Backend
@@ -181,15 +183,32 @@ class SqliteTransaction:
         found = ((key, self.cursor.execute(_SELECT_EXISTING, key).fetchone()) for key in keys)
         return {key: row[0] for key, row in found if row}
 
-    def insert_rows(self, rows: Sequence[tuple[UnlinkedRow, ChainHead, str]]) -> None:
-        """Insert rows, each with the head before it and its own hash."""
-        self.cursor.executemany(_INSERT_RECORD, [_row_values(*row) for row in rows])
-
-    def set_heads(self, heads: Collection[ChainHead]) -> None:
-        """Move the heads."""
-        for head in heads:
-            self.cursor.execute(_SET_HEAD, head)
-            self._newest = head
+    def append_rows(self, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+        """Link each row to the end of its chain, in order, and return their places."""
+        heads = self.lock_heads({row.tenant for row in rows})
+        known = self.find_existing(
+            {(row.tenant, row.request_id) for row in rows if row.request_id is not None}
+        )
+        places: list[ChainPlace] = []
+        fresh: list[tuple[UnlinkedRow, ChainHead, str]] = []
+        for row in rows:
+            first = None if row.request_id is None else known.get((row.tenant, row.request_id))
+            if first is not None:
+                places.append(ChainPlace(genesis_head(row.tenant), "", first))
+                continue
+            # INVARIANT: each record follows the one stored before it for its tenant.
+            head = heads[row.tenant]
+            own_hash = link_hash(head, row.decision_id, row.record)
+            heads[row.tenant] = ChainHead(row.tenant, head.seq + 1, own_hash)
+            fresh.append((row, head, own_hash))
+            places.append(ChainPlace(head, own_hash))
+            if row.request_id is not None:
+                known[row.tenant, row.request_id] = row.decision_id
+        self.cursor.executemany(_INSERT_RECORD, [_row_values(*one) for one in fresh])
+        for tenant in {row.tenant for row, _, _ in fresh}:
+            self._newest = heads[tenant]
+            self.cursor.execute(_SET_HEAD, self._newest)
+        return places
 
     def lock_uses(self, digests: Sequence[str]) -> dict[str, int]:
         """Return how often each grant was used, locked; the digests are sorted."""

@@ -21,7 +21,6 @@ from demur.store.erasure import ErasurePlan, IdentifierSearch
 from demur.store.grant_tables import NO_GRANTS, GrantRow, RecordGrants, Revocation
 from demur.store.linking import (
     UNGRANTED,
-    ChainPlace,
     record_to_row,
     row_to_grant,
     row_to_record,
@@ -36,6 +35,7 @@ from demur.store.rows import (
     ApprovalRow,
     ApprovalVote,
     ChainHead,
+    ChainPlace,
     Checkpoint,
     ExperienceRow,
     Label,
