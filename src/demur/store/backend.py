@@ -58,6 +58,9 @@ class RecordFilter(NamedTuple):
     text: str | None = None
 
 
+NO_APPROVALS: Mapping[str, ApprovalRow] = {}
+
+
 class Transaction(Protocol):
     """One atomic write. It locks the heads of its tenants until it ends."""
 
@@ -67,8 +70,13 @@ class Transaction(Protocol):
     def find_existing(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
         """Return the decision id of each (tenant, request_id) that is stored already."""
 
-    def append_rows(self, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
-        """Link each row to the end of its chain, in order, and return their places."""
+    def append_rows(
+        self, rows: Sequence[UnlinkedRow], opened: Mapping[str, ApprovalRow] = NO_APPROVALS
+    ) -> list[ChainPlace]:
+        """Link each row to the end of its chain, in order, and return their places.
+
+        `opened` are requests for approval that begin with some of the rows, by decision id.
+        """
 
     def lock_uses(self, digests: Sequence[str]) -> Mapping[str, int]:
         """Return how often each grant was used, locked; the digests are sorted."""
@@ -78,9 +86,6 @@ class Transaction(Protocol):
 
     def save_grants(self, rows: Sequence[tuple[str, ...]]) -> None:
         """Store signed grants, each once."""
-
-    def save_approvals(self, rows: Sequence[ApprovalRow]) -> None:
-        """Begin requests for approval."""
 
     def resolve_approvals(self, resolved: Sequence[ResolvedApproval]) -> None:
         """End the requests that a resolution answers, and link it."""

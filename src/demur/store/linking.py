@@ -40,18 +40,22 @@ def store_batch(
         UnavailableError: It is unknown whether the batch is stored.
         StorageError: Nothing of the batch is stored.
     """
-    if not unconfirmed and not grants:
-        return backend.append_rows(rows)
+    opened = {name: one.opens for name, one in grants.items() if one.opens is not None}
+    if not unconfirmed and not any(one.rows or one.uses or one.resolves for one in grants.values()):
+        return backend.append_rows(rows, opened)
     with backend.transaction() as write:
         # Lock heads before records, as erasing does: the other way round, both could wait.
         write.lock_heads({row.tenant for row in rows})
         if unconfirmed:
             write.mark_unconfirmed(unconfirmed)
-        return _append_granted(write, rows, grants) if grants else write.append_rows(rows)
+        return _append_granted(write, rows, grants, opened)
 
 
 def _append_granted(
-    write: Transaction, rows: Sequence[UnlinkedRow], grants: Mapping[str, RecordGrants]
+    write: Transaction,
+    rows: Sequence[UnlinkedRow],
+    grants: Mapping[str, RecordGrants],
+    opened: Mapping[str, ApprovalRow],
 ) -> list[ChainPlace]:
     """Append the rows whose grants have uses left; a repeated request uses none."""
     uses = _GrantUses(write, grants)
@@ -65,7 +69,8 @@ def _append_granted(
             used_up.add(row.decision_id)
         elif row.request_id is not None:
             known.add((row.tenant, row.request_id))
-    places = iter(write.append_rows([row for row in rows if row.decision_id not in used_up]))
+    admitted = [row for row in rows if row.decision_id not in used_up]
+    places = iter(write.append_rows(admitted, opened))
     uses.save()
     return [
         ChainPlace(genesis_head(row.tenant), "", used_up=True)
@@ -85,7 +90,6 @@ class _GrantUses:
         self._used = dict(write.lock_uses(sorted(digests))) if digests else {}
         self._taken: dict[str, int] = {}
         self._rows: list[GrantRow] = []
-        self._opened: list[ApprovalRow] = []
         self._resolved: list[ResolvedApproval] = []
 
     def take(self, decision_id: str) -> bool:
@@ -100,18 +104,15 @@ class _GrantUses:
             self._used[use.digest] += 1
             self._taken[use.digest] = self._used[use.digest]
         self._rows += own.rows
-        self._opened += () if own.opens is None else (own.opens,)
         self._resolved += () if own.resolves is None else (own.resolves,)
         return True
 
     def save(self) -> None:
-        """Store the new numbers, the signed grants of the records, and their approvals."""
+        """Store the new numbers and the signed grants, and end the requests for approval."""
         if self._taken:
             self._write.set_uses(self._taken)
         if self._rows:
             self._write.save_grants(self._rows)
-        if self._opened:
-            self._write.save_approvals(self._opened)
         if self._resolved:
             self._write.resolve_approvals(self._resolved)
 

@@ -16,8 +16,8 @@ import psycopg
 from demur.errors import InputError
 from demur.store.backend import (
     EVENTS_VERSION,
+    NO_APPROVALS,
     RESOLVE_APPROVAL,
-    SAVE_APPROVAL,
     Dialect,
     Execute,
     StorageError,
@@ -128,7 +128,9 @@ class PostgresTransaction:
         self._pipeline.sync()
         return {(tenant, request_id): decision_id for tenant, request_id, decision_id in found}
 
-    def append_rows(self, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+    def append_rows(
+        self, rows: Sequence[UnlinkedRow], opened: Mapping[str, ApprovalRow] = NO_APPROVALS
+    ) -> list[ChainPlace]:
         """Link each row to the end of its chain, in order, and return their places."""
 
         def append(values: str) -> Sequence[str]:
@@ -136,7 +138,7 @@ class PostgresTransaction:
             self._pipeline.sync()
             return _read_places(found)
 
-        return _append_rows(rows, append)
+        return _append_rows(rows, opened, append)
 
     def lock_uses(self, digests: Sequence[str]) -> Mapping[str, int]:
         """Return how often each grant was used, locked; the digests are sorted."""
@@ -152,11 +154,6 @@ class PostgresTransaction:
     def save_grants(self, rows: Sequence[tuple[str, ...]]) -> None:
         """Store signed grants, each once."""
         self._connection.cursor().executemany(_SAVE_GRANT, rows)
-
-    def save_approvals(self, rows: Sequence[ApprovalRow]) -> None:
-        """Begin requests for approval."""
-        values = [row.to_columns() for row in rows]
-        self._connection.cursor().executemany(_to_psycopg(SAVE_APPROVAL), values)
 
     def resolve_approvals(self, resolved: Sequence[ResolvedApproval]) -> None:
         """End the requests that a resolution answers, and link it."""
@@ -175,14 +172,17 @@ def begin_chains(connection: Connection, tenants: Collection[str]) -> None:
 
 
 def _append_rows(
-    rows: Sequence[UnlinkedRow], append: Callable[[str], Sequence[str]]
+    rows: Sequence[UnlinkedRow],
+    opened: Mapping[str, ApprovalRow],
+    append: Callable[[str], Sequence[str]],
 ) -> list[ChainPlace]:
     """Append rows with a function of the schema, and return their places in the order of `rows`."""
     if not rows:
         return []
     # The order in which all writers lock heads.
     order = sorted(range(len(rows)), key=lambda number: rows[number].tenant)
-    answers = append(_array_text([_row_text(rows[number]) for number in order], quote=False))
+    texts = [_row_text(rows[number], opened) for number in order]
+    answers = append(_array_text(texts, quote=False))
     places = {
         number: _read_place(rows[number].tenant, answer)
         for number, answer in zip(order, answers, strict=True)
@@ -190,8 +190,9 @@ def _append_rows(
     return [places[number] for number in range(len(rows))]
 
 
-def _row_text(row: UnlinkedRow) -> str:
-    """Return the columns of a row as an array of texts."""
+def _row_text(row: UnlinkedRow, opened: Mapping[str, ApprovalRow]) -> str:
+    """Return the columns of a row, and of the approval that it opens, as an array of texts."""
+    approval = opened.get(row.decision_id)
     *columns, amount, currency, codes, policy_digest, registry_digest, record, sealed = row
     values = (
         *columns,
@@ -202,8 +203,14 @@ def _row_text(row: UnlinkedRow) -> str:
         registry_digest,
         record.decode(),
         None if sealed is None else sealed.decode(),
+        None if approval is None else _approval_text(approval),
     )
     return _array_text(values)
+
+
+def _approval_text(row: ApprovalRow) -> str:
+    values = row.to_columns().values()
+    return _array_text([None if one is None else str(one) for one in values])
 
 
 def _array_text(values: Iterable[str | None], *, quote: bool = True) -> str:
@@ -345,7 +352,9 @@ class PostgresBackend(Backend):
             if self._durability == "full":
                 writer.execute(_FLUSH)
 
-    def append_rows(self, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+    def append_rows(
+        self, rows: Sequence[UnlinkedRow], opened: Mapping[str, ApprovalRow] = NO_APPROVALS
+    ) -> list[ChainPlace]:
         """Store rows in one statement, each at the end of its chain, and return their places."""
         connections, is_full = self._connections, self._durability == "full"
 
@@ -353,7 +362,7 @@ class PostgresBackend(Backend):
             return _read_places(writer.execute(_STORE_ROWS, [values, is_full]))
 
         with connections.writer(connections.answer_s) as writer:
-            return _append_rows(rows, append)
+            return _append_rows(rows, opened, append)
 
     def _begin_chains(self, tenants: Collection[str]) -> None:
         fresh = set(tenants) - self._begun

@@ -13,11 +13,18 @@ from typing import Any, cast
 from demur.codes.vocabulary import DecisionOutput, Verdict
 from demur.model.decision import Outcome
 from demur.store.approval_tables import ApprovalSql
-from demur.store.backend import Execute, RecordFilter, Transaction, insert_statement
+from demur.store.backend import (
+    NO_APPROVALS,
+    Execute,
+    RecordFilter,
+    Transaction,
+    insert_statement,
+)
 from demur.store.rows import (
     REVIEW,
     WITHDRAWN,
     ApiKey,
+    ApprovalRow,
     ChainHead,
     ChainPlace,
     Checkpoint,
@@ -165,10 +172,12 @@ class Backend(ApprovalSql):
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Return one write: committed durably on exit, rolled back on an error."""
 
-    def append_rows(self, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
-        """Store rows in one write, each at the end of its chain, and return their places."""
+    def append_rows(
+        self, rows: Sequence[UnlinkedRow], opened: Mapping[str, ApprovalRow] = NO_APPROVALS
+    ) -> list[ChainPlace]:
+        """Store rows in one write, as `Transaction.append_rows` does, and return their places."""
         with self.transaction() as write:
-            return write.append_rows(rows)
+            return write.append_rows(rows, opened)
 
     @abstractmethod
     def _run_query(

@@ -10,6 +10,7 @@ import msgspec
 from demur.errors import InputError
 from demur.store.backend import (
     EVENTS_VERSION,
+    NO_APPROVALS,
     RESOLVE_APPROVAL,
     SAVE_APPROVAL,
     Dialect,
@@ -183,7 +184,9 @@ class SqliteTransaction:
         found = ((key, self.cursor.execute(_SELECT_EXISTING, key).fetchone()) for key in keys)
         return {key: row[0] for key, row in found if row}
 
-    def append_rows(self, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+    def append_rows(
+        self, rows: Sequence[UnlinkedRow], opened: Mapping[str, ApprovalRow] = NO_APPROVALS
+    ) -> list[ChainPlace]:
         """Link each row to the end of its chain, in order, and return their places."""
         heads = self.lock_heads({row.tenant for row in rows})
         known = self.find_existing(
@@ -208,6 +211,9 @@ class SqliteTransaction:
         for tenant in {row.tenant for row, _, _ in fresh}:
             self._newest = heads[tenant]
             self.cursor.execute(_SET_HEAD, self._newest)
+        begun = [opened[row.decision_id] for row, _, _ in fresh if row.decision_id in opened]
+        if begun:
+            self.cursor.executemany(SAVE_APPROVAL, [one.to_columns() for one in begun])
         return places
 
     def lock_uses(self, digests: Sequence[str]) -> dict[str, int]:
@@ -222,10 +228,6 @@ class SqliteTransaction:
     def save_grants(self, rows: Sequence[tuple[str, ...]]) -> None:
         """Store signed grants, each once."""
         self.cursor.executemany(_SAVE_GRANT, rows)
-
-    def save_approvals(self, rows: Sequence[ApprovalRow]) -> None:
-        """Begin requests for approval."""
-        self.cursor.executemany(SAVE_APPROVAL, [row.to_columns() for row in rows])
 
     def resolve_approvals(self, resolved: Sequence[ResolvedApproval]) -> None:
         """End the requests that a resolution answers, and link it."""

@@ -2,8 +2,8 @@
 -- of a chain while it waits for its network, or while it is frozen.
 --
 -- A row is an array of the columns of `decision_records` in their order, without `confirmed` and
--- the link. The rows of a tenant stand together and tenants in byte order, so that two writers
--- cannot deadlock. The answer has an element for each row: its place, the hash of the link before
+-- the link, and then an array of the columns of `approvals` if the decision opens one. The rows of
+-- a tenant stand together and tenants in byte order, so that two writers cannot deadlock. The answer has an element for each row: its place, the hash of the link before
 -- it and its own hash, or the id of the decision that has its request already.
 CREATE OR REPLACE FUNCTION demur_append_rows(new_rows text[], OUT places text[]) LANGUAGE plpgsql AS $$
 DECLARE
@@ -12,6 +12,7 @@ DECLARE
     head_seq bigint;
     head_hash text;
     link text;
+    approval text[];
 BEGIN
     FOREACH one SLICE 1 IN ARRAY new_rows LOOP
         IF chain IS DISTINCT FROM one[3] THEN
@@ -48,6 +49,14 @@ BEGIN
             places := places || concat_ws(' ', head_seq + 1, head_hash, link);
             head_seq := head_seq + 1;
             head_hash := link;
+            IF one[18] IS NOT NULL THEN
+                approval := one[18];
+                INSERT INTO approvals VALUES (
+                    approval[1], approval[2], approval[3], approval[4], approval[5],
+                    approval[6]::integer, approval[7], approval[8], approval[9], approval[10],
+                    approval[11], approval[12], approval[13], approval[14], approval[15]
+                ) ON CONFLICT DO NOTHING;
+            END IF;
         ELSE
             places := places || (
                 SELECT decision_id FROM decision_records
