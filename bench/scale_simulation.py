@@ -3,8 +3,9 @@
 Hosts of a database share nothing: each has its tenants and its processes of the service. Requests
 come at random times (Poisson), a tenant's share follows Zipf's law. A process decides one request
 after the other. At the same time it stores what is decided, one transaction at a time with all that
-waits, up to `--max-batch`. A transaction waits until it has the chain heads of all tenants in it,
-and then for a processor and the log of its host. The costs come from `scale_costs.py` and
+waits, up to `--max-batch`. The process prepares a transaction, which then waits until it has the
+chain heads of all tenants in it, and for a processor of its host. It lets go of the heads when the
+processor is done, and waits for the log and the disk. The costs come from `scale_costs.py` and
 `service.py`; the same arguments always print the same table.
 """
 
@@ -15,7 +16,8 @@ import math
 import random  # noqa: TID251 - a simulation makes its input up, from a fixed seed
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -25,25 +27,25 @@ _WIDTH = 34
 class Costs(NamedTuple):
     """What one decision takes, in microseconds of a processor or of waiting, and in bytes."""
 
-    service_us: float = 475.0
-    held_us: float = 850.0
-    held_tenant_us: float = 50.0
-    held_record_us: float = 80.0
-    server_us: float = 325.0
-    server_tenant_us: float = 45.0
-    server_record_us: float = 50.0
+    service_us: float = 575.0
+    client_us: float = 130.0
+    client_record_us: float = 25.0
+    server_us: float = 190.0
+    server_tenant_us: float = 10.0
+    server_record_us: float = 70.0
+    disk_us: float = 100.0
     log_bytes: float = 3_350.0
     log_mb_s: float = 1_000.0
 
 
 _COST_SOURCES = {
     "service_us": "CPU of the service (bench/service.py: a million / `a second of one core`)",
-    "held_us": "time of a transaction: both sides and the disk (bench/scale_costs.py)",
-    "held_tenant_us": "time that a tenant adds to it: both sides (bench/scale_costs.py)",
-    "held_record_us": "time that a record adds to it: both sides (bench/scale_costs.py)",
+    "client_us": "CPU of the process for a transaction (bench/scale_costs.py)",
+    "client_record_us": "CPU that a record adds to it (bench/scale_costs.py)",
     "server_us": "CPU of the server for a transaction (bench/scale_costs.py)",
     "server_tenant_us": "CPU that a tenant adds to it (bench/scale_costs.py)",
     "server_record_us": "CPU that a record adds to it (bench/scale_costs.py)",
+    "disk_us": "time in which the disk confirms a write (bench/scale_costs.py)",
     "log_bytes": "bytes of the log for a record (bench/scale_costs.py)",
     "log_mb_s": "megabytes a second that the log of a host takes (an assumption)",
 }
@@ -121,7 +123,6 @@ class _Transaction:
         # All writers lock in the same order, so that none waits for another in a circle.
         self.tenants = sorted({one.tenant for one in batch})
         self.locked = 0
-        self.begun = 0.0
 
 
 class Host:
@@ -137,31 +138,31 @@ class Host:
         self._queues, self._taken = queues, [0] * len(queues)
         self._layout, self._costs = layout, costs
         self._locks: dict[int, deque[_Transaction]] = {}
+        self._locked_at: dict[int, float] = {}
         self._cores, self._log_free = [0.0] * layout.cores, 0.0
-        self._events: list[tuple[float, int, _Transaction | int]] = []
+        self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._order = itertools.count()
         for process, queue in enumerate(queues):
             if queue:
-                self._add_event(queue[0].at, process)
+                self._add_event(queue[0].at, partial(self._prepare, process))
 
     def run(self, seconds: float) -> None:
         """Go on until so many seconds have passed since the beginning."""
         while self._events and self._events[0][0] <= seconds:
-            now, _, event = heapq.heappop(self._events)
-            if isinstance(event, int):
-                self._lock(self._next_transaction(event, now), now)
-            else:
-                self._end(event, now)
+            now, _, go_on = heapq.heappop(self._events)
+            go_on(now)
 
-    def _add_event(self, at: float, event: _Transaction | int) -> None:
-        heapq.heappush(self._events, (at, next(self._order), event))
+    def _add_event(self, at: float, go_on: Callable[[float], None]) -> None:
+        heapq.heappush(self._events, (at, next(self._order), go_on))
 
-    def _next_transaction(self, process: int, now: float) -> _Transaction:
-        """Return a transaction with what waits in a process."""
-        queue, first = self._queues[process], self._taken[process]
+    def _prepare(self, process: int, now: float) -> None:
+        """Prepare a transaction with what waits in a process."""
+        costs, queue, first = self._costs, self._queues[process], self._taken[process]
         last = bisect_right(queue, now, first, key=attrgetter("at"))
         last = self._taken[process] = min(last, first + self._layout.max_batch)
-        return _Transaction(process, queue[first:last])
+        transaction = _Transaction(process, queue[first:last])
+        work = costs.client_us + costs.client_record_us * len(transaction.batch)
+        self._add_event(now + work / 1e6, partial(self._lock, transaction))
 
     def _lock(self, transaction: _Transaction, now: float) -> None:
         """Lock the heads that are still needed, up to one that another holds."""
@@ -170,39 +171,44 @@ class Host:
                 self._locks[tenant].append(transaction)
                 return
             self._locks[tenant] = deque()
+            self._locked_at[tenant] = now
             transaction.locked += 1
-        self._write(transaction, now)
+        self._append(transaction, now)
 
-    def _write(self, transaction: _Transaction, now: float) -> None:
+    def _append(self, transaction: _Transaction, now: float) -> None:
         costs, records = self._costs, len(transaction.batch)
         tenants = len(transaction.tenants)
         work = costs.server_us + costs.server_tenant_us * tenants + costs.server_record_us * records
-        length = costs.held_us + costs.held_tenant_us * tenants + costs.held_record_us * records
-        start = max(now, heapq.heappop(self._cores))
-        heapq.heappush(self._cores, start + work / 1e6)
-        self._log_free = max(self._log_free, start)
-        self._log_free += costs.log_bytes * records / (costs.log_mb_s * 1e6)
-        transaction.begun = now
+        end = max(now, heapq.heappop(self._cores)) + work / 1e6
+        heapq.heappush(self._cores, end)
         self.server_busy += work / 1e6
-        self._add_event(max(start + length / 1e6, self._log_free), transaction)
+        self._add_event(end, partial(self._let_go, transaction))
 
-    def _end(self, transaction: _Transaction, now: float) -> None:
-        """Release the heads to those that wait, and begin the next transaction of the process."""
-        self.transactions += 1
-        self.waits += [(one.tenant, now - one.arrival) for one in transaction.batch]
+    def _let_go(self, transaction: _Transaction, now: float) -> None:
+        """Release the heads to those that wait, and send the records to the disk."""
+        costs = self._costs
         for tenant in transaction.tenants:
-            self.held[tenant] += now - transaction.begun
+            self.held[tenant] += now - self._locked_at[tenant]
             waiters = self._locks[tenant]
             if waiters:
+                self._locked_at[tenant] = now
                 following = waiters.popleft()
                 following.locked += 1
                 self._lock(following, now)
             else:
                 del self._locks[tenant]
+        written = costs.log_bytes * len(transaction.batch) / (costs.log_mb_s * 1e6)
+        self._log_free = max(self._log_free, now) + written
+        self._add_event(self._log_free + costs.disk_us / 1e6, partial(self._end, transaction))
+
+    def _end(self, transaction: _Transaction, now: float) -> None:
+        """Answer the callers, and begin the next transaction of the process."""
+        self.transactions += 1
+        self.waits += [(one.tenant, now - one.arrival) for one in transaction.batch]
         process = transaction.process
         queue, taken = self._queues[process], self._taken[process]
         if taken < len(queue):
-            self._add_event(max(now, queue[taken].at), process)
+            self._add_event(max(now, queue[taken].at), partial(self._prepare, process))
 
 
 def simulate_host(
@@ -308,7 +314,7 @@ def show_limits(options: argparse.Namespace, costs: Costs, shares: Sequence[floa
     """Print the limits that follow from the costs alone, and what a million decisions cost."""
     batch = options.max_batch
     process = 1e6 / costs.service_us
-    chain = 1e6 / (costs.held_record_us + (costs.held_us + costs.held_tenant_us) / batch)
+    chain = 1e6 / (costs.server_record_us + (costs.server_us + costs.server_tenant_us) / batch)
     server = options.cores * 1e6 / (costs.server_record_us + costs.server_us / batch)
     log = costs.log_mb_s * 1e6 / costs.log_bytes
     print("limits by the costs alone, decisions a second")

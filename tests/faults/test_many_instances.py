@@ -1,12 +1,15 @@
 """Three instances behind a balancer share a database and a Redis; some are killed or cut off."""
 
+import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +31,8 @@ INSTANCES = 3
 CLIENTS = 6
 RATE, BURST = 40, 20
 KEY_MEMORY_S = 0.5
+USES = 4
+PASSWORD = "a sentence that only mary knows"
 # The key has no call left, or Redis or the database did not answer in time.
 _NOT_COUNTED = (429, 503)
 
@@ -75,10 +80,21 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
         sink.shutdown(socket.SHUT_WR)
 
 
+def run_demur(folder: Path, *words: str, typed: str = "") -> str:
+    """Return what a command prints."""
+    command = [sys.executable, "-m", "demur", *words]
+    done = subprocess.run(
+        command, cwd=folder, input=typed, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
 class Instance:
     """One service; a proxy of its own stands between it and the database."""
 
-    def __init__(self, folder: Path, server: Server, database: str, limiter: str) -> None:
+    def __init__(
+        self, folder: Path, server: Server, database: str, limiter: str, people_key: Path
+    ) -> None:
         folder.mkdir()
         self._folder = folder
         self.proxy = FaultProxy(server.folder / ".s.PGSQL.5432")
@@ -92,6 +108,8 @@ class Instance:
             rate = {RATE}
             burst = {BURST}
             key_memory_s = {KEY_MEMORY_S}
+            [people]
+            key = "{people_key}"
         """
         (folder / "demur.toml").write_text(settings, encoding="utf-8")
         self.process = Process(folder, "--port", "0")
@@ -103,16 +121,19 @@ class Instance:
         self.process = Process(self._folder, "--port", "0")
 
     def create_key(self) -> dict[str, Any]:
-        """Return a new API key that decides."""
-        command = [sys.executable, "-m", "demur", "keys", "create", "--json"]
-        command += ["--tenant", "default", "--role", "decide"]
-        made = subprocess.run(command, cwd=self._folder, capture_output=True, check=True)
-        return dict(httpx.Response(200, content=made.stdout).json())
+        """Return a new API key that decides for the agent `billing`."""
+        words = ("--tenant", "default", "--role", "decide", "--subject", "agent:billing")
+        made = run_demur(self._folder, "keys", "create", "--json", *words)
+        return dict(json.loads(made))
 
     def revoke_key(self, key_id: str) -> None:
         """Revoke an API key."""
-        command = [sys.executable, "-m", "demur", "keys", "revoke", key_id]
-        subprocess.run(command, cwd=self._folder, capture_output=True, check=True)
+        run_demur(self._folder, "keys", "revoke", key_id)
+
+    def add_approver(self, login: str, password: str) -> None:
+        """Add a person who approves."""
+        words = ("--tenant", "default", "--role", "approver")
+        run_demur(self._folder, "people", "add", login, *words, typed=f"{password}\n")
 
     def close(self) -> None:
         """End the service and its proxy."""
@@ -128,8 +149,11 @@ class Cluster:
         name = self.database.partition("@/")[2].partition("?")[0]
         self.instances: list[Instance] = []
         self.balancer = Balancer()
+        (folder / "demur.toml").write_text(f'store = "{self.database}"\n', encoding="utf-8")
+        run_demur(folder, "people", "init")
         for number in range(INSTANCES):
-            self.instances.append(Instance(folder / str(number), server, name, limiter))
+            key = folder / "people.key"
+            self.instances.append(Instance(folder / str(number), server, name, limiter, key))
         self.renew_ports()
 
     def renew_ports(self) -> None:
@@ -262,3 +286,51 @@ def test_a_revoked_key_is_refused_by_every_instance(cluster: Cluster) -> None:
     cluster.instances[0].revoke_key(key["key_id"])
     time.sleep(1.0)
     assert list_statuses() == [401] * INSTANCES
+
+
+def test_an_approval_given_at_one_instance_holds_at_all_and_is_used_as_often_as_it_says(
+    cluster: Cluster,
+) -> None:
+    first, second, third = cluster.instances
+    key = first.create_key()
+    headers = {"authorization": f"Bearer {key['token']}"}
+    first.add_approver("mary", PASSWORD)
+    with (
+        httpx.Client(headers=headers, timeout=PATIENCE_S) as agent,
+        httpx.Client(timeout=PATIENCE_S) as mary,
+        ThreadPoolExecutor() as pool,
+    ):
+        decided = agent.post(f"{first.process.url}/v1/decide", json={"request": refund(400)})
+        decision = decided.json()["decision_id"]
+        path = f"{first.process.url}/v1/decisions/{decision}/wait"
+        waiting = pool.submit(agent.get, path, params={"seconds": 30})
+        login = mary.post(
+            f"{second.process.url}/login", data={"login": "mary", "password": PASSWORD}
+        )
+        assert login.status_code == 303
+        # Live pages are read from the store, and so is the login, at every instance.
+        assert decision in mary.get(f"{second.process.url}/approvals").text
+        assert decision in mary.get(f"{third.process.url}/approvals").text
+        approval = {"covers": "scope", "uses": USES, "note": "fine"}
+        path = f"{third.process.url}/v1/approvals/{decision}/approve"
+        mary.post(path, json=approval).raise_for_status()
+        answer = waiting.result(PATIENCE_S).json()
+        assert (answer["state"], answer["closed_by"]) == ("approved", "person:mary")
+        assert "approved" in mary.get(f"{first.process.url}/approvals/{decision}").text
+
+        def ask(number: int) -> str:
+            request = {**refund(400), "continues": answer["resolution_id"]}
+            url = cluster.instances[number % INSTANCES].process.url
+            while True:
+                asked = agent.post(f"{url}/v1/decide", json={"request": request})
+                if asked.status_code not in _NOT_COUNTED:
+                    return str(asked.json()["verdict"])
+
+        verdicts = Counter(pool.map(ask, range(3 * USES)))
+
+    with open_store(cluster.database) as store:
+        lifted = [record.basis for record in store.find_records() if record.lifted_by]
+        assert verify_chain(store.backend).holds
+    assert verdicts == {"ALLOW": USES, "ESCALATE": 2 * USES}
+    # A resolution runs nothing, and takes no use.
+    assert Counter(lifted) == {"resolution": 1, "request": USES}

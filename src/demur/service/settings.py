@@ -59,7 +59,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     access_log: bool = False
     trace_url: _TraceAddress = ""
     key_days: Annotated[float, msgspec.Meta(gt=0, le=36_500)] = 90.0
-    key_memory_s: Annotated[float, msgspec.Meta(ge=0.2, le=3600)] = 2.0
+    key_memory_s: Annotated[float, msgspec.Meta(ge=0.2, le=3600)] = 1.0
     runs: _Place = "runs"
     anchor: _Place = ""
     anchor_key: _Place = ""

@@ -44,13 +44,24 @@ def test_a_process_that_only_decides_is_a_queue_with_one_server_and_fixed_servic
 
 
 def test_a_chain_that_is_asked_too_much_stores_full_transactions_without_a_pause() -> None:
-    costs = FREE._replace(held_us=1000.0, held_record_us=100.0)
+    costs = FREE._replace(server_us=1000.0, server_record_us=100.0)
     layout = ONE._replace(processes=8, cores=8, max_batch=10, spread=True)
 
     found = simulate_host([50_000.0], layout, costs, 5.0, seed=1)
 
     assert len(found.waits) == pytest.approx(5.0 * 10 / 0.002, rel=0.01)
     assert len(found.waits) == pytest.approx(10 * found.transactions, rel=0.01)
+    assert found.held == pytest.approx(5.0, rel=0.01)
+
+
+def test_a_chain_is_free_while_a_transaction_is_prepared_and_while_the_disk_writes() -> None:
+    costs = FREE._replace(client_us=700.0, server_us=100.0, disk_us=200.0)
+    layout = ONE._replace(processes=10, cores=10, max_batch=1, spread=True)
+
+    found = simulate_host([50_000.0], layout, costs, 5.0, seed=1)
+
+    # Ten processes with a transaction of a millisecond each keep the head of one chain busy.
+    assert len(found.waits) == pytest.approx(5.0 * 10_000, rel=0.01)
     assert found.held == pytest.approx(5.0, rel=0.01)
 
 
@@ -81,7 +92,7 @@ def test_no_request_is_lost_or_stored_twice(spread: bool) -> None:
     assert Counter(tenant for tenant, _ in host.waits) == came
     assert early <= Counter(host.waits)
     assert 0.4 < early.total() / came.total() < 0.6
-    assert min(wait for _, wait in host.waits) > (Costs().service_us + Costs().held_us) / 1e6
+    assert min(wait for _, wait in host.waits) > (Costs().service_us + Costs().server_us) / 1e6
 
 
 def test_hosts_share_nothing_and_tenants_keep_their_numbers() -> None:
