@@ -1,5 +1,6 @@
 """Properties of the chain of decision records and of events, and of its anchors."""
 
+import itertools
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,12 @@ from support.store_records import make_record
 
 from demur.audit.anchors import read_anchor, write_anchor
 from demur.errors import InputError
+from demur.model.record import Amount
 from demur.store.events import event_hash
+from demur.store.grant_tables import RecordGrants
+from demur.store.linking import record_to_row, store_batch
 from demur.store.opening import open_store
-from demur.store.rows import GENESIS, ChainHead, link_hash
+from demur.store.rows import GENESIS, ApprovalRow, ChainHead, link_hash
 from demur.store.store import Store
 from demur.store.verify import verify_chain
 
@@ -73,6 +77,71 @@ def test_whatever_is_put_the_chain_holds(
             assert [row.previous for row in rows[1:]] == [row.hash for row in rows[:-1]]
             ids = [row.decision_id for row in rows]
             assert ids == sorted(ids)
+
+
+ODD_TEXTS = st.one_of(
+    st.sampled_from(["", "NULL", "{}", '"', "\\", "a b", "ä/ö \n 1"]),
+    st.text(st.sampled_from("a\"\\{},' \n\té\u2028\U0001f600"), max_size=6),
+)
+ODD_ROWS = st.builds(
+    dict[str, Any],
+    tenant=ODD_TEXTS,
+    request_id=st.none() | ODD_TEXTS,
+    action_type=ODD_TEXTS,
+    reason_codes=st.lists(ODD_TEXTS, max_size=2).map(tuple),
+    amount=st.none() | st.builds(Amount, value=st.none() | st.floats(0, 1e9), currency=ODD_TEXTS),
+    sealed=st.fixed_dictionaries({"requester": st.none() | ODD_TEXTS}),
+)
+ODD_BATCHES = st.lists(
+    st.lists(st.tuples(ODD_ROWS, st.none() | ODD_TEXTS), max_size=4), min_size=1, max_size=4
+)
+
+
+def test_postgresql_puts_rows_and_approvals_where_sqlite_does(postgres_url: str) -> None:
+    """INVARIANT: each record follows the one stored before it for its tenant."""
+    numbers = itertools.count(1)
+
+    @given(ODD_BATCHES)
+    @settings(max_examples=examples(60))
+    def compare(batches: list[list[tuple[dict[str, Any], str | None]]]) -> None:
+        run = next(numbers)
+        tenants = set()
+        with open_store(":memory:") as model:
+            for batch in batches:
+                rows, grants = [], {}
+                for fields, note in batch:
+                    # Rows of other runs stay in the database.
+                    tenant = f"{fields['tenant']}{run}"
+                    record = make_record(next(numbers), **{**fields, "tenant": tenant})
+                    rows.append(record_to_row(record))
+                    tenants.add(tenant)
+                    if note is not None:
+                        opened = ApprovalRow(
+                            decision_id=record.decision_id,
+                            tenant=tenant,
+                            action_type=record.action_type,
+                            reason_codes=record.reason_codes,
+                            kinds=("approval",),
+                            needed=2,
+                            requested_at=record.created_at,
+                            expires_at=record.created_at,
+                            group_name=note,
+                            note=note,
+                        )
+                        grants[record.decision_id] = RecordGrants(opens=opened)
+                expected = store_batch(model.backend, rows, grants=grants)
+                assert store_batch(store.backend, rows, grants=grants) == expected
+            for tenant in tenants:
+                for read in ("read_linked", "list_approvals"):
+                    values = (tenant, 1, None) if read == "read_linked" else (tenant,)
+                    found, wanted = (
+                        list(getattr(one.backend, read)(*values)) for one in (store, model)
+                    )
+                    assert found == wanted
+
+    with open_store(postgres_url) as store:
+        compare()
+        assert verify_chain(store.backend).breaks == ()
 
 
 @given(PUTS, SIZES, COLUMNS, st.data())
