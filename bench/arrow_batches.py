@@ -27,7 +27,7 @@ from demur.engines import import_package
 from demur.evals.arrow_batches import add_detections, add_findings, extend_frame
 
 BATCH = 500
-CORES = os.cpu_count() or 1
+CORES = len(os.sched_getaffinity(0))
 FILES = 16 * CORES
 # The efficiency that an engine should reach.
 _AIM = 0.85
@@ -156,6 +156,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--one", nargs=2, metavar=("ENGINE", "CORES"), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.rows < FILES:
+        parser.error(f"--rows must be {FILES} or more")
     if options.one:
         measure(options.one[0], int(options.one[1]), options.rows)
         return 0
@@ -175,7 +177,8 @@ def main() -> int:
     table = Table("engine", "one core", f"{CORES} cores")
     for engine in dict.fromkeys(engine for engine, _ in jobs):
         one, every = (statistics.median(taken[engine, cores]) for cores in (1, CORES))
-        rates = [f"{options.rows / seconds:,.0f}/s" for seconds in (one, every)]
+        judged = options.rows // FILES * FILES
+        rates = [f"{judged / seconds:,.0f}/s" for seconds in (one, every)]
         table.row(engine, *rates, ratio=one / (CORES * every), at_least=_AIM)
     return 1 if table.missed else 0
 

@@ -133,7 +133,7 @@ def insert(start: Any, reports: Any, load: Load) -> None:
         (request,) = asked(1, tenants)
         row = to_halves(gate.decide(request))
     sources = [repeat(row) for _ in range(threads)]
-    reports.put(run(start, sources, seconds, lambda: inserting(url, lambda row: row)))
+    reports.put(run(start, sources, seconds, lambda: open_inserter(url, lambda row: row)))
 
 
 def decide_first(start: Any, reports: Any, load: Load) -> None:
@@ -145,7 +145,7 @@ def decide_first(start: Any, reports: Any, load: Load) -> None:
         def make_row(request: dict[str, Any]) -> tuple[str, str]:
             return to_halves(gate.decide(request))
 
-        reports.put(run(start, sources, seconds, lambda: inserting(url, make_row)))
+        reports.put(run(start, sources, seconds, lambda: open_inserter(url, make_row)))
 
 
 def to_halves(record: DecisionRecord) -> tuple[str, str]:
@@ -154,7 +154,7 @@ def to_halves(record: DecisionRecord) -> tuple[str, str]:
 
 
 @contextmanager
-def inserting(
+def open_inserter(
     url: str, make_row: Callable[[Any], tuple[str, str]]
 ) -> Iterator[Callable[[Any], None]]:
     """Yield a function that inserts a row, on a connection of its own."""

@@ -1,8 +1,7 @@
 """What one decision costs its service and its PostgreSQL: the inputs of `scale_simulation.py`.
 
 Costs are processor time, which a busy machine changes less than waiting times. A transaction holds
-the heads of its chains for about as long as client and server compute, in turns, and the disk
-confirms the log once.
+the heads of its chains while the server computes.
 """
 
 import argparse
@@ -36,11 +35,6 @@ class Cost(NamedTuple):
     client: float
     server: float
 
-    @property
-    def both(self) -> float:
-        """The seconds of both, which work in turns."""
-        return self.client + self.server
-
 
 def main() -> None:
     """Print the table."""
@@ -68,7 +62,7 @@ def show_transactions(
     many = measure_transactions(store, watcher, BATCH, records // BATCH, tenants=1)
     wal, kept = (now - then for now, then in zip(written_bytes(watcher), before, strict=True))
     mixed = measure_transactions(store, watcher, BATCH, records // BATCH, tenants=TENANTS)
-    for name in ("client", "server", "both"):
+    for name in Cost._fields:
         one, of_one, of_many = (getattr(cost, name) for cost in (single, many, mixed))
         each = (of_one - one) / (BATCH - 1)
         head = (of_many - of_one) / (TENANTS - 1)

@@ -14,6 +14,7 @@ from typing import Any
 from support.store_records import make_record
 
 from demur.store.backend import StorageError
+from demur.store.grant_tables import GrantUse, RecordGrants
 from demur.store.linking import record_to_row, store_batch
 from demur.store.opening import open_store
 
@@ -38,8 +39,9 @@ def main(url: str, step: str, server: str = "") -> None:
 
         setattr(kind, step, stop_after)
         try:
-            # A mark makes it a write of several statements.
-            store_batch(store.backend, [record_to_row(RECORD)], ["unknown"])
+            # A use of a grant makes it a write of several statements.
+            grants = {RECORD.decision_id: RecordGrants(uses=(GrantUse("sha256:1", 1),))}
+            store_batch(store.backend, [record_to_row(RECORD)], grants)
         except StorageError:
             print("refused")  # noqa: T201 - its output is what it is for
         else:

@@ -319,7 +319,8 @@ def test_an_approval_given_at_one_instance_holds_at_all_and_is_used_as_often_as_
         assert "approved" in mary.get(f"{first.process.url}/approvals/{decision}").text
 
         def ask(number: int) -> str:
-            request = {**refund(400), "continues": answer["resolution_id"]}
+            # The same request is decided once, so asking again takes no second use.
+            request = refund(400, request_id=f"r-{number}", continues=answer["resolution_id"])
             url = cluster.instances[number % INSTANCES].process.url
             while True:
                 asked = agent.post(f"{url}/v1/decide", json={"request": request})

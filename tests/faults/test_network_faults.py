@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -111,13 +112,15 @@ def test_acknowledged_decisions_survive_a_network_fault(
             proxy.heal()
         load.await_verdict(Verdict.ALLOW, 20)
     with open_store(url) as store:
-        stored = [record.decision_id for record in store.find_records()]
+        rows = list(store.backend.read_chain("default", 1, None))
         verification = verify_chain(store.backend)
 
     refused = [record for record in load.records if record.verdict is not Verdict.ALLOW]
+    acknowledged = {record.decision_id for record in load.records if record not in refused}
+    assert {row.decision_id for row in rows if row.confirmed} <= acknowledged
     assert {record.reason_codes for record in refused} <= {("STORAGE_UNAVAILABLE",)}
     assert verification.holds, verification.breaks
-    report_counts([one.decision_id for one in load.records if one not in refused], stored)
+    report_counts(acknowledged, [row.decision_id for row in rows])
 
 
 def backends(url: str) -> list[int]:
@@ -128,6 +131,14 @@ def backends(url: str) -> list[int]:
     """
     with psycopg.connect(url) as connection:
         return [pid for (pid,) in connection.execute(query)]
+
+
+def await_end(url: str, pids: list[int]) -> None:
+    """Wait until the server's processes are gone."""
+    patience = time.monotonic() + PATIENCE_S
+    while not set(backends(url)).isdisjoint(pids):
+        assert time.monotonic() < patience
+        time.sleep(0.02)
 
 
 def test_a_hung_backend_refuses_within_the_deadline_and_is_left(
@@ -147,8 +158,15 @@ def test_a_hung_backend_refuses_within_the_deadline_and_is_left(
         finally:
             for pid in hung:
                 os.kill(pid, signal.SIGCONT)
-        stored = [record.decision_id for record in gate.store.find_records()]
+        # The hung ones have ended, and a later decision marks what they stored before.
+        await_end(url, hung)
+        records.append(decide_allowed(gate))
+        rows = gate.store.backend.read_chain("default", 1, None)
+        stored = {row.decision_id: row.confirmed for row in rows}
         assert verify_chain(gate.store.backend).holds
 
+    # The server had the statement of the refused one already.
+    acknowledged = [record.decision_id for record in records]
+    assert [one for one, confirmed in stored.items() if confirmed] == acknowledged
     assert refused.reason_codes == ("STORAGE_UNAVAILABLE",)
-    report_counts([record.decision_id for record in records], stored)
+    report_counts(acknowledged, stored)

@@ -90,9 +90,6 @@ class Transaction(Protocol):
     def resolve_approvals(self, resolved: Sequence[ResolvedApproval]) -> None:
         """End the requests that a resolution answers, and link it."""
 
-    def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
-        """Mark rows whose callers got an error because storing was not confirmed in time."""
-
 
 class Dialect(NamedTuple):
     """Where the SQL of the databases differs. Statements name their values `:name`."""

@@ -4,7 +4,7 @@ A batch is one transaction in which every record gets its place, and takes the u
 Columns repeat fields of the record; `build_row` alone says how, so an audit can compare them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -29,7 +29,6 @@ UNGRANTED: Mapping[str, RecordGrants] = {}
 def store_batch(
     backend: Backend,
     rows: Sequence[UnlinkedRow],
-    unconfirmed: Collection[str] = (),
     grants: Mapping[str, RecordGrants] = UNGRANTED,
 ) -> list[ChainPlace]:
     """Store rows in order, each linked to the one before it, and return their places.
@@ -41,13 +40,10 @@ def store_batch(
         StorageError: Nothing of the batch is stored.
     """
     opened = {name: one.opens for name, one in grants.items() if one.opens is not None}
-    if not unconfirmed and not any(one.rows or one.uses or one.resolves for one in grants.values()):
+    if not any(one.rows or one.uses or one.resolves for one in grants.values()):
         return backend.append_rows(rows, opened)
     with backend.transaction() as write:
-        # Lock heads before records, as erasing does: the other way round, both could wait.
         write.lock_heads({row.tenant for row in rows})
-        if unconfirmed:
-            write.mark_unconfirmed(unconfirmed)
         return _append_granted(write, rows, grants, opened)
 
 

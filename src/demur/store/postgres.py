@@ -48,6 +48,8 @@ from demur.store.sql import Backend
 _HAS_TRANSACTION_TIMEOUT = 170000
 _STORE_ROWS = "CALL demur_store_rows(%s, %s, NULL)"
 _APPEND_ROWS = "SELECT demur_append_rows(%s)"
+# The server takes no statement beyond a gigabyte, and reads it more than once.
+_MAX_ARRAY_LENGTH = 1 << 26
 # Lock in a fixed order, so that two writers cannot deadlock.
 _LOCK_HEADS = """
     SELECT tenant, seq, record_hash FROM chain_heads
@@ -67,7 +69,19 @@ _SELECT_EXISTING = """
     FROM decision_records JOIN unnest(%s::text[], %s::text[]) AS asked (tenant, request_id)
     USING (tenant, request_id)
 """
-_MARK_UNCONFIRMED = "UPDATE decision_records SET confirmed = false WHERE decision_id = ANY(%s)"
+# Erasing locks a head and then its records. So that neither waits for the other for ever, a record
+# that is locked is marked later.
+_MARK_UNCONFIRMED = """
+    WITH free AS (
+        SELECT decision_id FROM decision_records WHERE decision_id = ANY(%(ids)s)
+        FOR UPDATE SKIP LOCKED
+    ), marked AS (
+        UPDATE decision_records SET confirmed = false FROM free
+        WHERE decision_records.decision_id = free.decision_id RETURNING free.decision_id
+    )
+    SELECT decision_id, decision_id IN (SELECT decision_id FROM marked)
+    FROM decision_records WHERE decision_id = ANY(%(ids)s)
+"""
 # Insert or touch each row in order: that locks it, and reads what others committed.
 _LOCK_USES = """
     INSERT INTO grant_uses (digest, used)
@@ -132,13 +146,12 @@ class PostgresTransaction:
         self, rows: Sequence[UnlinkedRow], opened: Mapping[str, ApprovalRow] = NO_APPROVALS
     ) -> list[ChainPlace]:
         """Link each row to the end of its chain, in order, and return their places."""
-
-        def append(values: str) -> Sequence[str]:
+        answers: list[str] = []
+        for values in _format_rows(rows, opened):
             found = self._connection.execute(_APPEND_ROWS, [values])
             self._pipeline.sync()
-            return _read_places(found)
-
-        return _append_rows(rows, opened, append)
+            answers += _fetch_answers(found)
+        return _read_places(rows, answers)
 
     def lock_uses(self, digests: Sequence[str]) -> Mapping[str, int]:
         """Return how often each grant was used, locked; the digests are sorted."""
@@ -160,29 +173,23 @@ class PostgresTransaction:
         values = [one._asdict() for one in resolved]
         self._connection.cursor().executemany(_to_psycopg(RESOLVE_APPROVAL), values)
 
-    def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
-        """Mark rows whose callers got an error because storing was not confirmed in time."""
-        if decision_ids:
-            self._connection.execute(_MARK_UNCONFIRMED, [list(decision_ids)])
-
 
 def begin_chains(connection: Connection, tenants: Collection[str]) -> None:
     """Create the genesis head of each tenant that has none."""
     connection.execute(_INSERT_GENESIS, [GENESIS, sorted(tenants)])
 
 
-def _append_rows(
-    rows: Sequence[UnlinkedRow],
-    opened: Mapping[str, ApprovalRow],
-    append: Callable[[str], Sequence[str]],
-) -> list[ChainPlace]:
-    """Append rows with a function of the schema, and return their places in the order of `rows`."""
-    if not rows:
-        return []
+def _format_rows(rows: Sequence[UnlinkedRow], opened: Mapping[str, ApprovalRow]) -> list[str]:
+    """Return arrays of rows for the functions of the schema; several if one would be too large."""
     # The order in which all writers lock heads.
+    texts = [_format_row(row, opened) for row in sorted(rows, key=lambda row: row.tenant)]
+    most = max(1, _MAX_ARRAY_LENGTH // max(map(len, texts), default=1))
+    return [_format_array(texts[at : at + most], quote=False) for at in range(0, len(texts), most)]
+
+
+def _read_places(rows: Sequence[UnlinkedRow], answers: Sequence[str]) -> list[ChainPlace]:
+    """Return the places of rows in their own order; the answers are in that of their tenants."""
     order = sorted(range(len(rows)), key=lambda number: rows[number].tenant)
-    texts = [_row_text(rows[number], opened) for number in order]
-    answers = append(_array_text(texts, quote=False))
     places = {
         number: _read_place(rows[number].tenant, answer)
         for number, answer in zip(order, answers, strict=True)
@@ -190,7 +197,7 @@ def _append_rows(
     return [places[number] for number in range(len(rows))]
 
 
-def _row_text(row: UnlinkedRow, opened: Mapping[str, ApprovalRow]) -> str:
+def _format_row(row: UnlinkedRow, opened: Mapping[str, ApprovalRow]) -> str:
     """Return the columns of a row, and of the approval that it opens, as an array of texts."""
     approval = opened.get(row.decision_id)
     *columns, amount, currency, codes, policy_digest, registry_digest, record, sealed = row
@@ -198,22 +205,22 @@ def _row_text(row: UnlinkedRow, opened: Mapping[str, ApprovalRow]) -> str:
         *columns,
         None if amount is None else repr(amount),
         currency,
-        _array_text(codes),
+        _format_array(codes),
         policy_digest,
         registry_digest,
         record.decode(),
         None if sealed is None else sealed.decode(),
-        None if approval is None else _approval_text(approval),
+        None if approval is None else _format_approval(approval),
     )
-    return _array_text(values)
+    return _format_array(values)
 
 
-def _approval_text(row: ApprovalRow) -> str:
+def _format_approval(row: ApprovalRow) -> str:
     values = row.to_columns().values()
-    return _array_text([None if one is None else str(one) for one in values])
+    return _format_array([None if one is None else str(one) for one in values])
 
 
-def _array_text(values: Iterable[str | None], *, quote: bool = True) -> str:
+def _format_array(values: Iterable[str | None], *, quote: bool = True) -> str:
     """Return an array as PostgreSQL reads it; the elements of an outer one are not quoted."""
     texts = ("NULL" if one is None else _quote(one) if quote else one for one in values)
     return f"{{{','.join(texts)}}}"
@@ -226,14 +233,13 @@ def _quote(text: str) -> str:
 
 def _read_place(tenant: str, answer: str) -> ChainPlace:
     """Return the place that an answer of `demur_append_rows` names."""
-    first, *link = answer.split(" ")
-    if not link:
-        return ChainPlace(genesis_head(tenant), "", first)
-    previous, own_hash = link
-    return ChainPlace(ChainHead(tenant, int(first) - 1, previous), own_hash)
+    if answer.startswith(" "):
+        return ChainPlace(genesis_head(tenant), "", answer[1:])
+    seq, previous, own_hash = answer.split(" ")
+    return ChainPlace(ChainHead(tenant, int(seq) - 1, previous), own_hash)
 
 
-def _read_places(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Sequence[str]:
+def _fetch_answers(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Sequence[str]:
     """Return what the functions of the schema say about each row."""
     places: Sequence[str]
     [[places]] = cursor
@@ -356,13 +362,22 @@ class PostgresBackend(Backend):
         self, rows: Sequence[UnlinkedRow], opened: Mapping[str, ApprovalRow] = NO_APPROVALS
     ) -> list[ChainPlace]:
         """Store rows in one statement, each at the end of its chain, and return their places."""
-        connections, is_full = self._connections, self._durability == "full"
-
-        def append(values: str) -> Sequence[str]:
-            return _read_places(writer.execute(_STORE_ROWS, [values, is_full]))
-
+        arrays = _format_rows(rows, opened)
+        if len(arrays) != 1:
+            return super().append_rows(rows, opened)
+        connections = self._connections
         with connections.writer(connections.answer_s) as writer:
-            return _append_rows(rows, opened, append)
+            found = writer.execute(_STORE_ROWS, [*arrays, self._durability == "full"])
+            return _read_places(rows, _fetch_answers(found))
+
+    def mark_unconfirmed(self, decision_ids: Collection[str]) -> list[str]:
+        """Mark records as unconfirmed, and return the ids to mark again later."""
+        connections = self._connections
+        with connections.writer(connections.answer_s) as writer:
+            # Ask first: what was stored before the last of those processes ended can be seen below.
+            is_final = not connections.may_receive_more
+            found = dict(writer.execute(_MARK_UNCONFIRMED, {"ids": list(decision_ids)}))
+        return [one for one in decision_ids if not found.get(one, is_final)]
 
     def _begin_chains(self, tenants: Collection[str]) -> None:
         fresh = set(tenants) - self._begun

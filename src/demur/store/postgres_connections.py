@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from weakref import WeakSet
 
 import psycopg
@@ -53,7 +53,15 @@ _SET_SESSION = """
            CASE WHEN %(writes)s THEN set_config('statement_timeout', %(limit)s, false) END,
            CASE WHEN %(lazy)s THEN set_config('synchronous_commit', 'off', false)
                 WHEN current_setting('synchronous_commit') = 'off'
-                THEN set_config('synchronous_commit', 'on', false) END
+                THEN set_config('synchronous_commit', 'on', false) END,
+           pg_backend_pid(),
+           (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()))
+"""
+# Return those of the server's processes that are still there, and end them.
+_END_PROCESSES = """
+    SELECT pid, backend_start, pg_terminate_backend(pid)
+    FROM unnest(%s::integer[], %s::timestamptz[]) AS given (pid, backend_start)
+    JOIN pg_stat_activity USING (pid, backend_start)
 """
 
 
@@ -75,6 +83,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """
 
     answer_by: float | None = None
+    process: "ServerProcess | None" = None
 
     def wait(self, gen: _Steps, *args: Any, **settings: Any) -> Any:
         """Run the steps of an operation, at most until `answer_by`."""
@@ -85,6 +94,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         except LateAnswerError:
             self.pgconn.finish()
             raise
+
+
+class ServerProcess(NamedTuple):
+    """A process of the server; the time tells it from later ones with its number."""
+
+    pid: int
+    began_at: Any
 
 
 class LateAnswerError(psycopg.OperationalError):
@@ -139,6 +155,8 @@ class PostgresConnections:
     def _start_afresh(self) -> None:
         self._writing = Lock()
         self._writer: Connection | None = None
+        # Of a statement that was sent, the server may run the rest without its client.
+        self._given_up: list[ServerProcess] = []
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             self._address,
             name=_POOL_NAME,
@@ -185,12 +203,27 @@ class PostgresConnections:
             try:
                 connection = self._living_writer(end)
                 connection.answer_by = end
+                self._end_given_up(connection)
                 yield connection
             finally:
                 # An error may leave the transaction open; do not reuse it.
                 writer, idle = self._writer, TransactionStatus.IDLE
                 if writer is not None and writer.info.transaction_status is not idle:
+                    if writer.process is not None:
+                        self._given_up.append(writer.process)
                     self._drop_writer()
+
+    def _end_given_up(self, writer: Connection) -> None:
+        """Tell the server to end what it does for writers that did not wait for it."""
+        if self._given_up:
+            columns = [list(column) for column in zip(*self._given_up, strict=True)]
+            found = writer.execute(_END_PROCESSES, columns)
+            self._given_up = [ServerProcess(pid, began_at) for pid, began_at, _ in found]
+
+    @property
+    def may_receive_more(self) -> bool:
+        """Whether something may still be stored whose writer gave up; ask while you write."""
+        return bool(self._given_up)
 
     def _living_writer(self, end: float | None) -> Connection:
         if self._writer is not None and not _is_alive(self._writer):
@@ -223,7 +256,8 @@ class PostgresConnections:
             "lazy": self._lazy,
             "writes": writes,
         }
-        connection.execute(_SET_SESSION, values)
+        *_, pid, began_at = connection.execute(_SET_SESSION, values).fetchone() or ()
+        connection.process = ServerProcess(pid, began_at)
 
     def _check_open(self) -> None:
         if self._closed:

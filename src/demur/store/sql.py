@@ -180,6 +180,14 @@ class Backend(ApprovalSql):
             return write.append_rows(rows, opened)
 
     @abstractmethod
+    def mark_unconfirmed(self, decision_ids: Collection[str]) -> list[str]:
+        """Mark records whose callers got an error, because storing was not confirmed in time.
+
+        Return the ids to mark again later: the store may still receive their records, or somebody
+        else changes them.
+        """
+
+    @abstractmethod
     def _run_query(
         self, statement: str, values: Mapping[str, Any], *, bounded: bool = False
     ) -> list[tuple[Any, ...]]:

@@ -233,11 +233,6 @@ class SqliteTransaction:
         """End the requests that a resolution answers, and link it."""
         self.cursor.executemany(RESOLVE_APPROVAL, [one._asdict() for one in resolved])
 
-    def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
-        """Mark rows whose callers got an error because storing was not confirmed in time."""
-        for decision_id in decision_ids:
-            self.cursor.execute(_MARK_UNCONFIRMED, (decision_id,))
-
 
 def _row_values(row: UnlinkedRow, head: ChainHead, own_hash: str) -> tuple[object, ...]:
     sealed = None if row.sealed is None else row.sealed.decode()
@@ -310,6 +305,12 @@ class SqliteBackend(Backend):
     def _open_write(self) -> Iterator[Execute]:
         with SqliteTransaction(self._connections) as write:
             yield write.cursor.execute
+
+    def mark_unconfirmed(self, decision_ids: Collection[str]) -> list[str]:
+        """Mark the records of these ids as unconfirmed; none is left to be marked later."""
+        with SqliteTransaction(self._connections) as write:
+            write.cursor.executemany(_MARK_UNCONFIRMED, [(one,) for one in decision_ids])
+        return []
 
     def search_source(self, terms: Sequence[SearchTerm]) -> SearchSource:
         """Return where the entries with these terms are."""

@@ -192,17 +192,20 @@ class Store:
         rows = [row for group in batch for row in group.rows]
         grants = {name: one for group in batch for name, one in group.grants.items()}
         try:
+            if marks:
+                marks = self.backend.mark_unconfirmed(marks)
             for digest, snapshot in list(self._queued_snapshots.items()):
                 self.backend.save_snapshot(snapshot)
                 self._saved_digests.add(digest)
                 self._queued_snapshots.pop(digest, None)
-            places = iter(store_batch(self.backend, rows, marks, grants))
+            places = iter(store_batch(self.backend, rows, grants) if rows else ())
         except BaseException as error:
-            self._unconfirmed.extend(marks)
             # It is unknown what was stored: mark all of it as unconfirmed.
             if isinstance(error, UnavailableError) or not isinstance(error, Exception):
                 self._unconfirmed.extend(row.decision_id for row in rows)
             raise
+        finally:
+            self._unconfirmed.extend(marks)
         return [list(islice(places, len(group.rows))) for group in batch]
 
     def _note_late(self, pending: _PendingRows, places: _Places) -> None:

@@ -216,15 +216,14 @@ def test_nothing_to_write_is_no_error(backend: Backend) -> None:
         assert dict(write.lock_heads([])) == {}
         assert dict(write.find_existing([])) == {}
         assert write.append_rows([]) == []
-        write.mark_unconfirmed([])
 
     assert found(backend) == []
 
 
 def test_a_row_can_lose_its_confirmation(backend: Backend) -> None:
     store_batch(backend, rows(2))
-    store_batch(backend, [], [decision_id(2), decision_id(77)])
 
+    assert backend.mark_unconfirmed([decision_id(2), decision_id(77)]) == []
     assert [one.confirmed for one in backend.read_chain("acme", 1, None)] == [True, False]
 
 

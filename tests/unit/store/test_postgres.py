@@ -256,6 +256,49 @@ def test_a_head_that_stays_locked_is_not_waited_for_for_ever(postgres_url: str) 
         assert assert_whole(backend) == [decision_id(1), decision_id(3)]
 
 
+def test_a_batch_that_waits_for_one_of_its_heads_in_vain_stores_nothing(postgres_url: str) -> None:
+    with (
+        closing(open_postgres(postgres_url, timeout_s=0.2)) as backend,
+        psycopg.connect(postgres_url) as other,
+    ):
+        store_batch(backend, [row(1), row(2, tenant="zoo")])
+        heads = backend.all_heads()
+        other.execute("SELECT * FROM chain_heads WHERE tenant = 'zoo' FOR UPDATE")
+        with pytest.raises(UnavailableError, match="timeout"):
+            store_batch(backend, [row(3), row(4, tenant="zoo")])
+
+        assert backend.all_heads() == heads
+        assert assert_whole(backend) == [decision_id(1)]
+
+
+def test_a_record_that_somebody_holds_is_marked_later(backend: Backend, postgres_url: str) -> None:
+    ids = [decision_id(1), decision_id(2)]
+    store_batch(backend, [row(1), row(2)])
+    with psycopg.connect(postgres_url) as other:
+        other.execute("SELECT * FROM decision_records WHERE decision_id = %s FOR UPDATE", ids[:1])
+        assert backend.mark_unconfirmed(ids) == ids[:1]
+    assert [one.confirmed for one in backend.read_chain("acme", 1, None)] == [True, False]
+    assert backend.mark_unconfirmed(ids[:1]) == []
+    assert [one.confirmed for one in backend.read_chain("acme", 1, None)] == [False, False]
+
+
+def test_a_batch_too_large_for_one_statement_is_stored_whole_or_not_at_all(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demur.store.postgres._MAX_ARRAY_LENGTH", 1)
+    places = store_batch(backend, [row(2, tenant="zoo"), row(1), row(3, tenant="zoo")])
+    with pytest.raises(StorageError, match="duplicate key"):
+        store_batch(backend, [row(4), row(5, tenant="zoo"), row(3, tenant="zoo")])
+
+    assert [(one.previous.tenant, one.previous.seq) for one in places] == [
+        ("zoo", 0),
+        ("acme", 0),
+        ("zoo", 1),
+    ]
+    assert assert_whole(backend) == [decision_id(1)]
+    assert assert_whole(backend, "zoo") == [decision_id(2), decision_id(3)]
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_child_leaves_the_connections_of_its_parent_alone(backend: Backend) -> None:
     store_batch(backend, [row(1)])

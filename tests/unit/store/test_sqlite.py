@@ -8,6 +8,7 @@ from support.store_records import decision_id, make_record
 
 from demur.errors import InputError
 from demur.store.backend import RecordFilter, StorageError, Transaction, UnavailableError
+from demur.store.linking import record_to_row
 from demur.store.opening import open_store
 from demur.store.sqlite import SqliteBackend
 from demur.store.store import Store
@@ -167,16 +168,16 @@ def test_a_connection_that_cannot_roll_back_is_replaced(store: Store) -> None:
     assert store.put(make_record(1)).record.chain is not None
 
 
-def _mark_and_fail(write: Transaction) -> None:
-    write.mark_unconfirmed([decision_id(1)])
+def _append_and_fail(write: Transaction) -> None:
+    write.append_rows([record_to_row(make_record(3))])
     raise TypeError
 
 
 def test_an_error_of_ours_inside_a_write_rolls_it_back(store: Store) -> None:
     store.put(make_record(1))
     with pytest.raises(TypeError), store.backend.transaction() as write:
-        _mark_and_fail(write)
-    assert [row.confirmed for row in store.backend.read_chain("acme", 1, None)] == [True]
+        _append_and_fail(write)
+    assert store.count_rows()["records"] == 1
     assert store.put(make_record(2)).record.chain is not None
 
 

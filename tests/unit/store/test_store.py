@@ -719,14 +719,6 @@ def test_a_request_repeated_in_one_batch_is_stored_once() -> None:
         assert backend.count_rows()["records"] == 1
 
 
-def test_an_empty_batch_only_marks() -> None:
-    with closing(SqliteBackend(":memory:")) as backend:
-        store_batch(backend, [record_to_row(make_record(number)) for number in (1, 2)])
-
-        assert store_batch(backend, [], [decision_id(2), "unknown"]) == []
-        assert [row.confirmed for row in backend.read_chain("acme", 1, None)] == [True, False]
-
-
 def test_a_row_repeats_what_people_query() -> None:
     row = record_to_row(make_record(7, request_id="r-7", root_id=decision_id(1)))
 
@@ -793,24 +785,3 @@ def test_a_malformed_record_is_reported_by_its_id(raw: bytes) -> None:
         row_to_record(RecordRow("01J", "acme", raw, None, 1, "", ""))
 
     assert caught.value.where == "01J"
-
-
-def test_heads_are_locked_before_records_are_marked(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Erasing locks a head and then its records; the other way round, both could wait for ever."""
-    kind, calls = type(store.backend.transaction()), []
-    for name in ("lock_heads", "mark_unconfirmed"):
-        method = getattr(kind, name)
-
-        def call(*values: Any, name: str = name, method: Any = method) -> Any:
-            calls.append(name)
-            return method(*values)
-
-        monkeypatch.setattr(kind, name, call)
-    store.put(make_record(1))
-    store._unconfirmed.append(decision_id(1))
-    store.put(make_record(2))
-
-    assert calls[-3:-1] == ["lock_heads", "mark_unconfirmed"]
-    assert unconfirmed(store) == [decision_id(1)]

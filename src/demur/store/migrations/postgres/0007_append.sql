@@ -3,8 +3,12 @@
 --
 -- A row is an array of the columns of `decision_records` in their order, without `confirmed` and
 -- the link, and then an array of the columns of `approvals` if the decision opens one. The rows of
--- a tenant stand together and tenants in byte order, so that two writers cannot deadlock. The answer has an element for each row: its place, the hash of the link before
--- it and its own hash, or the id of the decision that has its request already.
+-- a tenant stand together and tenants in byte order, so that two writers cannot deadlock. The
+-- answer has an element for each row: its place, the hash of the link before it and its own hash,
+-- or a space and the id of the decision that has its request already.
+--
+-- A later migration that needs other columns adds functions with other names: while machines are
+-- upgraded one by one, some still call these.
 CREATE OR REPLACE FUNCTION demur_append_rows(new_rows text[], OUT places text[]) LANGUAGE plpgsql AS $$
 DECLARE
     one text[];
@@ -18,13 +22,14 @@ BEGIN
         IF chain IS DISTINCT FROM one[3] THEN
             IF chain IS NOT NULL THEN
                 UPDATE chain_heads SET seq = head_seq, record_hash = head_hash
-                WHERE tenant = chain;
+                WHERE tenant = chain AND seq < head_seq;
             END IF;
             chain := one[3];
             SELECT seq, record_hash INTO head_seq, head_hash
             FROM chain_heads WHERE tenant = chain FOR UPDATE;
             IF NOT FOUND THEN
-                INSERT INTO chain_heads VALUES (chain, 0, 'sha256:' || repeat('0', 64))
+                INSERT INTO chain_heads (tenant, seq, record_hash)
+                VALUES (chain, 0, 'sha256:' || repeat('0', 64))
                 ON CONFLICT DO NOTHING;
                 SELECT seq, record_hash INTO STRICT head_seq, head_hash
                 FROM chain_heads WHERE tenant = chain FOR UPDATE;
@@ -51,7 +56,11 @@ BEGIN
             head_hash := link;
             IF one[18] IS NOT NULL THEN
                 approval := one[18];
-                INSERT INTO approvals VALUES (
+                INSERT INTO approvals (
+                    decision_id, tenant, action_type, reason_codes, kinds, needed, requested_at,
+                    expires_at, group_name, state, closed_at, closed_by, note, resolution_id,
+                    notified
+                ) VALUES (
                     approval[1], approval[2], approval[3], approval[4], approval[5],
                     approval[6]::integer, approval[7], approval[8], approval[9], approval[10],
                     approval[11], approval[12], approval[13], approval[14], approval[15]
@@ -59,12 +68,13 @@ BEGIN
             END IF;
         ELSE
             places := places || (
-                SELECT decision_id FROM decision_records
+                SELECT ' ' || decision_id FROM decision_records
                 WHERE tenant = chain AND request_id = one[4]
             );
         END IF;
     END LOOP;
-    UPDATE chain_heads SET seq = head_seq, record_hash = head_hash WHERE tenant = chain;
+    UPDATE chain_heads SET seq = head_seq, record_hash = head_hash
+    WHERE tenant = chain AND seq < head_seq;
 END $$;
 
 -- Commits twice with `wait_for_disk`. The first commit lets go of the chains before the disk has
