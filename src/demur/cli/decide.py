@@ -24,6 +24,7 @@ from demur.cli.records import (
     ID_HELP,
     describe_record,
     find_record,
+    label_lines,
     record_status,
     record_to_json,
     record_to_json_line,
@@ -41,6 +42,7 @@ from demur.cli.workspace import (
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind, Surface
 from demur.errors import GrantError, InputError, one_line
+from demur.gate.approvals import can_people_lift
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config, open_dry_run_gate, open_gate
 from demur.gate.gate import Gate
@@ -104,6 +106,9 @@ def run_decide(args: Namespace) -> int:
         print("\n".join(_list_decisions(records, Paint())))
     else:
         print(describe_record(records[0], Paint(), _describe_id(records[0], config, args)))
+        if _waits_for_person(records[0], gate.registry):
+            shown = f"`demur approvals show {records[0].decision_id}` says who can approve it"
+            print(*label_lines([("wait", shown)], Paint()), sep="\n")
     # Write last: the decision stands even if the file cannot be written.
     if args.out is not None:
         write_file(args.out, _records_to_json(records, listed=batch.listed) + "\n")
@@ -212,6 +217,12 @@ def _describe_id(record: DecisionRecord, config: Config, args: Namespace) -> str
         return f"{record.decision_id} (stored, tenant {record.tenant})"
     why = "not stored" if config.store else "not stored: the settings name no store"
     return f"{record.decision_id} ({why})"
+
+
+def _waits_for_person(record: DecisionRecord, registry: Registry) -> bool:
+    """Return whether a stored decision began a request for approval."""
+    is_asked = record.personal is not None and record.personal.requester is not None
+    return record.chain is not None and is_asked and can_people_lift(record, registry)
 
 
 def _list_decisions(records: Sequence[DecisionRecord], paint: Paint) -> Iterator[str]:

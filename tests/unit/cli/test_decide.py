@@ -29,7 +29,8 @@ def lines(*names: str) -> str:
 
 def test_a_decision_reads_from_what_to_do_to_where_it_is_kept() -> None:
     ran = demur("decide", LARGE)
-    *shown, last = ran.out.splitlines()
+    *shown, place, wait = ran.out.splitlines()
+    decision_id = newest()["decision_id"]
 
     assert (ran.status, ran.err) == (4, "")
     assert shown == [
@@ -43,7 +44,14 @@ def test_a_decision_reads_from_what_to_do_to_where_it_is_kept() -> None:
         "  code REFUND_OVER_ESCALATION_LIMIT",
         "  rule R_LARGE_REFUND (ESCALATIONS)",
     ]
-    assert last == f"  id   {newest()['decision_id']} (stored, tenant default)"
+    assert place == f"  id   {decision_id} (stored, tenant default)"
+    assert wait == f"  wait `demur approvals show {decision_id}` says who can approve it"
+    assert demur("approvals", "show", decision_id).out.startswith("waiting\n")
+
+
+@pytest.mark.parametrize("words", [(RISKY,), (UNCLEAR,), (LARGE, "--dry-run")])
+def test_a_decision_that_no_person_can_lift_names_nobody(words: tuple[str, ...]) -> None:
+    assert "approvals" not in demur("decide", *words).out
 
 
 @pytest.mark.parametrize(("name", "status"), [(SMALL, 0), (LARGE, 4), (RISKY, 3), (UNCLEAR, 6)])
