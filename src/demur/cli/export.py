@@ -233,9 +233,14 @@ def configure_replay(add: Arguments) -> None:
 
 def run_replay(args: Namespace) -> int:
     """Print the outcome of the replay; 0 if the decision is the same."""
-    with args.pack.open("rb") as file:
-        if file.read(1) == b"{":
-            return _replay_lines(args)
+    try:
+        with args.pack.open("rb") as file:
+            begins = file.read(1)
+    except FileNotFoundError as error:
+        help_text = "write one: `demur export last --pack --out decision.zip`"
+        raise InputError("no such file", where=str(args.pack), help=help_text) from error
+    if begins == b"{":
+        return _replay_lines(args)
     outcome = _replay_pack(args)
     if outcome.replay is None and not args.json and outcome.result == "tampered":
         # Report tampering like any error: on standard error, with its place.

@@ -165,7 +165,10 @@ def read_input(name: str, what: str, max_bytes: int = -1) -> tuple[str, bytes]:
         hint_terminal(what)
         return "standard input", sys.stdin.buffer.read(max_bytes)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {what}: {error_reason(error)}", where=name) from error
+        # People type the text itself where its file is asked for.
+        help_text = f"name a file, or write {what} to standard input"
+        problem = f"cannot read {what}: {error_reason(error)}"
+        raise InputError(problem, where=name, help=help_text) from error
 
 
 def parse_json(text: str, where: str, line: int | None = None, *, unique_keys: bool = False) -> Any:

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -386,3 +387,15 @@ def test_a_file_that_is_not_there_or_too_large_is_an_error(
 
     assert ran.status == 1
     assert container.CONTAINER in ran.err
+
+
+@pytest.mark.usefixtures("workspace")
+def test_replaying_no_file_names_a_command_that_writes_one() -> None:
+    demur("decide", "samples/small-refund.json")
+    ran = demur("replay", "last")
+    command = re.search("`demur (.+)`", ran.err)
+
+    assert (ran.status, ran.err.splitlines()[0]) == (1, "error: last: no such file")
+    assert command is not None
+    assert demur(*command[1].split()).status == 0
+    assert demur("replay", command[1].split()[-1]).status == 0
