@@ -133,6 +133,22 @@ def backends(url: str) -> list[int]:
         return [pid for (pid,) in connection.execute(query)]
 
 
+def limit_rights(url: str, *, hide_start: bool) -> str:
+    """Return the address for a role that may not end any process, its own ones included."""
+    name = "limited_" + url.partition("?")[0].rpartition("/")[2]
+    ends = "FUNCTION pg_terminate_backend(integer, bigint)"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN".encode())
+        connection.execute(f"GRANT ALL ON SCHEMA public TO {name}".encode())
+        connection.execute(f"REVOKE EXECUTE ON {ends} FROM PUBLIC".encode())
+        if hide_start:
+            # A session that acts as another role does not see its own row.
+            connection.execute(f"CREATE ROLE {name}_owner ROLE {name}".encode())
+            connection.execute(f"GRANT ALL ON SCHEMA public TO {name}_owner".encode())
+            connection.execute(f"ALTER ROLE {name} SET role = {name}_owner".encode())
+    return url.replace("postgres@", f"{name}@")
+
+
 def await_end(url: str, pids: list[int]) -> None:
     """Wait until the server's processes are gone."""
     patience = time.monotonic() + PATIENCE_S
@@ -141,10 +157,13 @@ def await_end(url: str, pids: list[int]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.parametrize("rights", ["all", "may not end processes", "cannot see their start"])
 def test_a_hung_backend_refuses_within_the_deadline_and_is_left(
-    own_server: Server, report_counts: Report
+    own_server: Server, rights: str, report_counts: Report
 ) -> None:
     url = own_server.new_database()
+    if rights != "all":
+        url = limit_rights(url, hide_start="see" in rights)
     with Gate(parse_policy(POLICY), open_store(url, deadline_s=0.5)) as gate:
         assert gate.store is not None
         records = [decide_allowed(gate)]
@@ -165,7 +184,8 @@ def test_a_hung_backend_refuses_within_the_deadline_and_is_left(
         stored = {row.decision_id: row.confirmed for row in rows}
         assert verify_chain(gate.store.backend).holds
 
-    # The server had the statement of the refused one already.
+    # The server had the statement of the refused one already, and carries it out if nobody ends it.
+    assert len(stored) == (3 if rights == "all" else 4)
     acknowledged = [record.decision_id for record in records]
     assert [one for one, confirmed in stored.items() if confirmed] == acknowledged
     assert refused.reason_codes == ("STORAGE_UNAVAILABLE",)

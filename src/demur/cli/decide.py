@@ -2,9 +2,11 @@
 
 import json
 import os
+import shlex
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -42,7 +44,7 @@ from demur.cli.workspace import (
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind, Surface
 from demur.errors import GrantError, InputError, one_line
-from demur.gate.approvals import can_people_lift
+from demur.gate.approvals import shown_state
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config, open_dry_run_gate, open_gate
 from demur.gate.gate import Gate
@@ -58,7 +60,8 @@ from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.model.request import DEFAULT_TENANT, read_request
 from demur.source.item import did_you_mean
-from demur.store.rows import ExperienceRow
+from demur.store.backend import StorageError
+from demur.store.rows import ApprovalState, ExperienceRow
 
 # Exit statuses from the most permissive to the strictest.
 _STATUSES_BY_STRICTNESS = (0, 5, 4, COULD_NOT_JUDGE, 3)
@@ -100,15 +103,16 @@ def run_decide(args: Namespace) -> int:
             records = _decide_many(gate, batch.requests, args)
         else:
             records = [_decide_one(gate, batch.requests[0], args)]
+            command = "" if args.json else _approvals_command(gate, records[0], args)
     if args.json:
         print(_records_to_json(records, listed=batch.listed))
     elif batch.listed:
         print("\n".join(_list_decisions(records, Paint())))
     else:
         print(describe_record(records[0], Paint(), _describe_id(records[0], config, args)))
-        if _waits_for_person(records[0], gate.registry):
-            shown = f"`demur approvals show {records[0].decision_id}` says who can approve it"
-            print(*label_lines([("wait", shown)], Paint()), sep="\n")
+        if command:
+            line = ("wait", f"`{command}` says who can approve it")
+            print(*label_lines([line], Paint()), sep="\n")
     # Write last: the decision stands even if the file cannot be written.
     if args.out is not None:
         write_file(args.out, _records_to_json(records, listed=batch.listed) + "\n")
@@ -219,10 +223,17 @@ def _describe_id(record: DecisionRecord, config: Config, args: Namespace) -> str
     return f"{record.decision_id} ({why})"
 
 
-def _waits_for_person(record: DecisionRecord, registry: Registry) -> bool:
-    """Return whether a stored decision began a request for approval."""
-    is_asked = record.personal is not None and record.personal.requester is not None
-    return record.chain is not None and is_asked and can_people_lift(record, registry)
+def _approvals_command(gate: Gate, record: DecisionRecord, args: Namespace) -> str:
+    """Return the command that shows the request for approval of a decision, if it waits."""
+    waiting = None
+    # The decision stands, also if the store fails now.
+    with suppress(StorageError):
+        if gate.store is not None and record.chain is not None:
+            waiting = gate.store.get_approval(record.decision_id)
+    if waiting is None or shown_state(waiting, system_clock()) != ApprovalState.WAITING:
+        return ""
+    settings = f" --config {shlex.quote(str(args.config))}" if args.config else ""
+    return f"demur approvals show {record.decision_id}{settings}"
 
 
 def _list_decisions(records: Sequence[DecisionRecord], paint: Paint) -> Iterator[str]:

@@ -182,9 +182,16 @@ def begin_chains(connection: Connection, tenants: Collection[str]) -> None:
 def _format_rows(rows: Sequence[UnlinkedRow], opened: Mapping[str, ApprovalRow]) -> list[str]:
     """Return arrays of rows for the functions of the schema; several if one would be too large."""
     # The order in which all writers lock heads.
-    texts = [_format_row(row, opened) for row in sorted(rows, key=lambda row: row.tenant)]
-    most = max(1, _MAX_ARRAY_LENGTH // max(map(len, texts), default=1))
-    return [_format_array(texts[at : at + most], quote=False) for at in range(0, len(texts), most)]
+    pieces: list[list[str]] = []
+    length = _MAX_ARRAY_LENGTH
+    for row in sorted(rows, key=lambda row: row.tenant):
+        text = _format_row(row, opened)
+        length += len(text)
+        if length > _MAX_ARRAY_LENGTH:
+            pieces.append([])
+            length = len(text)
+        pieces[-1].append(text)
+    return [_format_array(piece, quote=False) for piece in pieces]
 
 
 def _read_places(rows: Sequence[UnlinkedRow], answers: Sequence[str]) -> list[ChainPlace]:
@@ -364,7 +371,10 @@ class PostgresBackend(Backend):
         """Store rows in one statement, each at the end of its chain, and return their places."""
         arrays = _format_rows(rows, opened)
         if len(arrays) != 1:
-            return super().append_rows(rows, opened)
+            with self.transaction() as write:
+                # It also limits how long the heads are locked.
+                write.lock_heads({row.tenant for row in rows})
+                return write.append_rows(rows, opened)
         connections = self._connections
         with connections.writer(connections.answer_s) as writer:
             found = writer.execute(_STORE_ROWS, [*arrays, self._durability == "full"])

@@ -8,7 +8,7 @@ and the database, never the address.
 import logging
 import os
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock
 from time import monotonic
@@ -18,7 +18,7 @@ from weakref import WeakSet
 import psycopg
 from psycopg.adapt import Buffer, Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.errors import ConnectionTimeout, ProgramLimitExceeded
+from psycopg.errors import ConnectionTimeout, InsufficientPrivilege, ProgramLimitExceeded
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -55,14 +55,18 @@ _SET_SESSION = """
                 WHEN current_setting('synchronous_commit') = 'off'
                 THEN set_config('synchronous_commit', 'on', false) END,
            pg_backend_pid(),
-           (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()))
+           (SELECT extract(epoch FROM backend_start)::text
+            FROM pg_stat_get_activity(pg_backend_pid()))
 """
-# Return those of the server's processes that are still there, and end them.
-_END_PROCESSES = """
-    SELECT pid, backend_start, pg_terminate_backend(pid)
-    FROM unnest(%s::integer[], %s::timestamptz[]) AS given (pid, backend_start)
-    JOIN pg_stat_activity USING (pid, backend_start)
+# Return those of the server's processes that are still there, and whether that is certain. Some
+# roles cannot see when a process began, so another one may have its number.
+_FIND_PROCESSES = """
+    SELECT given.pid, began_at, began_at = extract(epoch FROM backend_start)::text
+    FROM unnest(%s::integer[], %s::text[]) AS given (pid, began_at)
+    JOIN pg_stat_activity AS now
+    ON given.pid = now.pid AND coalesce(began_at = extract(epoch FROM backend_start)::text, true)
 """
+_END_PROCESSES = "SELECT pg_terminate_backend(pid) FROM unnest(%s::integer[]) AS given (pid)"
 
 
 class _RawJsonLoader(Loader):
@@ -100,7 +104,7 @@ class ServerProcess(NamedTuple):
     """A process of the server; the time tells it from later ones with its number."""
 
     pid: int
-    began_at: Any
+    began_at: str | None
 
 
 class LateAnswerError(psycopg.OperationalError):
@@ -135,7 +139,7 @@ class PostgresConnections:
     """The connections of one store. `place` names the database without its password.
 
     A connection does not survive a fork: the child leaves the parent's open and opens its own.
-    `answer_s` bounds a decision's use of the database, from connecting to the last answer.
+    `answer_s` bounds each use of the database by a decision, from connecting to the last answer.
     """
 
     def __init__(
@@ -149,14 +153,14 @@ class PostgresConnections:
         self.silence_s = min(timeout_s, _MAX_SILENCE_S)
         self._address = make_conninfo(url, **_default_options(options, self.answer_s))
         self._closed = False
+        # They may still carry out a statement whose client left.
+        self._given_up: list[ServerProcess] = []
         self._start_afresh()
         _LIVE.add(self)
 
     def _start_afresh(self) -> None:
         self._writing = Lock()
         self._writer: Connection | None = None
-        # Of a statement that was sent, the server may run the rest without its client.
-        self._given_up: list[ServerProcess] = []
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             self._address,
             name=_POOL_NAME,
@@ -215,10 +219,15 @@ class PostgresConnections:
 
     def _end_given_up(self, writer: Connection) -> None:
         """Tell the server to end what it does for writers that did not wait for it."""
-        if self._given_up:
-            columns = [list(column) for column in zip(*self._given_up, strict=True)]
-            found = writer.execute(_END_PROCESSES, columns)
-            self._given_up = [ServerProcess(pid, began_at) for pid, began_at, _ in found]
+        if not self._given_up:
+            return
+        columns = [list(column) for column in zip(*self._given_up, strict=True)]
+        found = writer.execute(_FIND_PROCESSES, columns).fetchall()
+        self._given_up = [ServerProcess(pid, began_at) for pid, began_at, _ in found]
+        if known := [pid for pid, _, is_certain in found if is_certain]:
+            # A role that may not end them waits until they end by themselves.
+            with suppress(InsufficientPrivilege):
+                writer.execute(_END_PROCESSES, [known])
 
     @property
     def may_receive_more(self) -> bool:

@@ -1,6 +1,7 @@
 """The store: decision records, durable before a caller gets them."""
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -64,6 +65,8 @@ _Places = list[ChainPlace]
 _replace = msgspec.structs.replace
 _NO_FILTER = RecordFilter()
 _MAX_UNCONFIRMED = 10_000
+# A database takes a moment to end what it still does for a connection that was given up.
+_CLOSING_PAUSES_S = (0.0, 0.05, 0.2)
 _SEARCH_PAGE = 500
 _INDEXED_AT_ONCE = 10_000
 _MAX_WIDE_TENANTS = 8
@@ -200,12 +203,12 @@ class Store:
                 self._queued_snapshots.pop(digest, None)
             places = iter(store_batch(self.backend, rows, grants) if rows else ())
         except BaseException as error:
+            self._unconfirmed.extend(marks)
             # It is unknown what was stored: mark all of it as unconfirmed.
             if isinstance(error, UnavailableError) or not isinstance(error, Exception):
                 self._unconfirmed.extend(row.decision_id for row in rows)
             raise
-        finally:
-            self._unconfirmed.extend(marks)
+        self._unconfirmed.extend(marks)
         return [list(islice(places, len(group.rows))) for group in batch]
 
     def _note_late(self, pending: _PendingRows, places: _Places) -> None:
@@ -739,9 +742,11 @@ class Store:
     def close(self) -> None:
         """Finish pending commits, and release all resources."""
         self._committer.close()
-        if self._unconfirmed:
-            with suppress(StorageError):
-                self._commit_rows([])
+        for pause_s in _CLOSING_PAUSES_S:
+            if self._unconfirmed:
+                time.sleep(pause_s)
+                with suppress(StorageError):
+                    self._commit_rows([])
         self.backend.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,6 @@
 import json
+import re
+import shlex
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -47,6 +49,19 @@ def test_a_decision_reads_from_what_to_do_to_where_it_is_kept() -> None:
     assert place == f"  id   {decision_id} (stored, tenant default)"
     assert wait == f"  wait `demur approvals show {decision_id}` says who can approve it"
     assert demur("approvals", "show", decision_id).out.startswith("waiting\n")
+
+
+def test_the_command_for_an_approval_works_where_it_is_shown(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = workspace / LARGE
+    (workspace / "else where").mkdir()
+    monkeypatch.chdir(workspace / "else where")
+    ran = demur("decide", sample, "--config", "../demur.toml")
+    command = re.search("`demur (.+)`", " ".join(ran.out.split()))
+
+    assert command is not None
+    assert demur(*shlex.split(command[1])).out.startswith("waiting\n")
 
 
 @pytest.mark.parametrize("words", [(RISKY,), (UNCLEAR,), (LARGE, "--dry-run")])
