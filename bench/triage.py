@@ -189,14 +189,15 @@ def check(log: Log) -> None:
     print(f"{log.path.name}: {len(found)} numbers by code and kind are exactly what was written")
 
 
-def compare(table: Table, log: Log, patterns: Path, aim: float) -> None:
-    """Print how both do on a log, in turns."""
-    pairs = [(ours(log.path), ripgrep(log.path, patterns)) for _ in range(ROUNDS)]
+def compare(table: Table, path: Path, name: str, patterns: Path, aim: float) -> None:
+    """Print how both do on a log or a folder of logs, in turns."""
+    pairs = [(ours(path), ripgrep(path, patterns)) for _ in range(ROUNDS)]
     mine = statistics.median(own.cpu for own, _ in pairs)
     theirs = statistics.median(other.cpu for _, other in pairs)
-    size = log.path.stat().st_size / 1e6
+    files = path.iterdir() if path.is_dir() else (path,)
+    size = sum(file.stat().st_size for file in files) / 1e6
     table.row(
-        f"{log.path.name}: MB a CPU second, whole process",
+        f"{name}: MB a CPU second, whole process",
         f"{size / mine:.0f}",
         f"{size / theirs:.0f}",
         ratio=theirs / mine,
@@ -204,15 +205,16 @@ def compare(table: Table, log: Log, patterns: Path, aim: float) -> None:
     )
 
 
-def scale(table: Table, log: Log) -> None:
-    """Print what a second core adds, on files so large that starting costs little."""
-    if len(os.sched_getaffinity(0)) < 2:
-        print("only one core: nothing to say about two")
-        return
+def scale(table: Table, log: Log, patterns: Path) -> None:
+    """Print how both do, and what a second core adds, on files so large that starting is cheap."""
     many = log.path.parent / "many"
     many.mkdir()
     for number in range(COPIES):
         (many / f"{number}.log").hardlink_to(log.path)
+    compare(table, many, f"{COPIES} times {log.path.name}", patterns, 3)
+    if len(os.sched_getaffinity(0)) < 2:
+        print("only one core: nothing to say about two")
+        return
     pairs = [(ours(many, 1), ours(many, 2)) for _ in range(ROUNDS)]
     one, two = min(one.wall for one, _ in pairs), min(two.wall for _, two in pairs)
     size = COPIES * log.path.stat().st_size / 1e9
@@ -269,9 +271,10 @@ def main() -> None:
             print("`rg` or `taskset` is not installed: nothing to compare with")
         else:
             compile_modules(folder)
-            compare(table, logs[0], patterns_file(folder), 3)
-            compare(table, logs[1], patterns_file(folder), 1.5)
-            scale(table, logs[0])
+            patterns = patterns_file(folder)
+            for log, aim in zip(logs, (3, 1.5), strict=True):
+                compare(table, log.path, log.path.name, patterns, aim)
+            scale(table, logs[0], patterns)
             packed(table, logs[0], folder)
     if table.missed:
         print(f"{table.missed} aims missed")
