@@ -31,8 +31,6 @@ CORES = len(os.sched_getaffinity(0))
 FILES = 16 * CORES
 # The efficiency that an engine should reach.
 _AIM = 0.85
-# Threads of the linear algebra in each worker would only wait for each other.
-ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 BEGINNINGS = (
     "Sure! Here is what you asked for.",
     "I'm sorry, but I can't help with that.",
@@ -170,9 +168,7 @@ def main() -> int:
         for engine, cores in jobs:
             command = [sys.executable, __file__, "--rows", str(options.rows)]
             command += ["--one", engine, str(cores)]
-            ran = subprocess.run(
-                command, check=True, capture_output=True, text=True, env=ONE_THREAD
-            )
+            ran = subprocess.run(command, check=True, capture_output=True, text=True)
             taken[engine, cores].append(float(ran.stdout.split()[-1]))
     table = Table("engine", "one core", f"{CORES} cores")
     for engine in dict.fromkeys(engine for engine, _ in jobs):

@@ -58,6 +58,22 @@ def test_numpy_gives_what_the_trained_network_gave(
     assert found == pytest.approx(chances, abs=0.005)
 
 
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 9, 17, 40])
+def test_a_convolution_reads_each_token_and_both_neighbours(count: int, step: int) -> None:
+    source = np.random.default_rng(count)
+    values = source.standard_normal((count, 3), dtype=np.float32)
+    kernel = source.standard_normal((9, 2), dtype=np.float32)
+    bias = source.standard_normal(2, dtype=np.float32)
+    around = np.zeros((count + 2 * step, 3), dtype=np.float32)
+    around[step : step + count] = values
+    seen = [np.concatenate(around[at : at + 2 * step + 1 : step]) for at in range(count)]
+
+    found = network._convolve(values, kernel, bias, step)
+
+    assert found == pytest.approx(np.maximum(seen @ kernel + bias, 0), abs=1e-5)
+
+
 def test_vectors_are_stored_for_every_model() -> None:
     assert {name for name, _, _ in SAMPLES} == {"answers", "documents", "requests"}
 
