@@ -169,7 +169,7 @@ def ours(path: Path, jobs: int = 1) -> Ran:
 
 def ripgrep(path: Path, patterns: Path) -> Ran:
     """Return what ripgrep takes."""
-    return run("rg", "--no-config", "-a", "-o", "-N", "-f", str(patterns), str(path))
+    return run("rg", "--no-config", "-a", "-o", "-N", "-I", "-f", str(patterns), str(path))
 
 
 def patterns_file(folder: Path) -> Path:

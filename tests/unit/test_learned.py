@@ -25,6 +25,8 @@ from demur.learned import (
 FOLDER = files("demur_models")
 MODELS: dict[str, Any] = json.loads((FOLDER / "models.json").read_text(encoding="utf-8"))
 VECTORS: dict[str, Any] = json.loads((FOLDER / "vectors.json").read_text(encoding="utf-8"))
+# OpenBLAS multiplies on one thread up to this many multiplications.
+_MOST_ON_ONE_THREAD = 4 * 65_536
 SAMPLES = [(name, text, chances) for name, vectors in VECTORS.items() for text, chances in vectors]
 
 
@@ -72,6 +74,13 @@ def test_a_convolution_reads_each_token_and_both_neighbours(count: int, step: in
     found = network._convolve(values, kernel, bias, step)
 
     assert found == pytest.approx(np.maximum(seen @ kernel + bias, 0), abs=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_product_is_so_large_that_the_library_starts_threads(name: str) -> None:
+    made = open_network(name)
+
+    assert network._BLOCK * max(made.near.size, made.far.size) <= _MOST_ON_ONE_THREAD
 
 
 def test_vectors_are_stored_for_every_model() -> None:

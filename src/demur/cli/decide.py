@@ -26,7 +26,6 @@ from demur.cli.records import (
     ID_HELP,
     describe_record,
     find_record,
-    label_lines,
     record_status,
     record_to_json,
     record_to_json_line,
@@ -111,8 +110,8 @@ def run_decide(args: Namespace) -> int:
     else:
         print(describe_record(records[0], Paint(), _describe_id(records[0], config, args)))
         if command:
-            line = ("wait", f"`{command}` says who can approve it")
-            print(*label_lines([line], Paint()), sep="\n")
+            # In one line of its own, so that it can be copied.
+            print(f"  {Paint()('wait', 'dim')} for a person: {command}")
     # Write last: the decision stands even if the file cannot be written.
     if args.out is not None:
         write_file(args.out, _records_to_json(records, listed=batch.listed) + "\n")

@@ -235,11 +235,11 @@ def run_replay(args: Namespace) -> int:
     """Print the outcome of the replay; 0 if the decision is the same."""
     try:
         with args.pack.open("rb") as file:
-            begins = file.read(1)
+            first_byte = file.read(1)
     except FileNotFoundError as error:
         help_text = "write one: `demur export last --pack --out decision.zip`"
         raise InputError("no such file", where=str(args.pack), help=help_text) from error
-    if begins == b"{":
+    if first_byte == b"{":
         return _replay_lines(args)
     outcome = _replay_pack(args)
     if outcome.replay is None and not args.json and outcome.result == "tampered":

@@ -166,7 +166,7 @@ def read_input(name: str, what: str, max_bytes: int = -1) -> tuple[str, bytes]:
         return "standard input", sys.stdin.buffer.read(max_bytes)
     except (OSError, ValueError) as error:
         # People type the text itself where its file is asked for.
-        help_text = f"name a file, or write {what} to standard input"
+        help_text = "name a file, or `-` for standard input"
         problem = f"cannot read {what}: {error_reason(error)}"
         raise InputError(problem, where=name, help=help_text) from error
 

@@ -69,8 +69,7 @@ _SELECT_EXISTING = """
     FROM decision_records JOIN unnest(%s::text[], %s::text[]) AS asked (tenant, request_id)
     USING (tenant, request_id)
 """
-# Erasing locks a head and then its records. So that neither waits for the other for ever, a record
-# that is locked is marked later.
+# Erasing may lock many records, for long and in another order: what is locked is marked later.
 _MARK_UNCONFIRMED = """
     WITH free AS (
         SELECT decision_id FROM decision_records WHERE decision_id = ANY(%(ids)s)
@@ -181,9 +180,9 @@ def begin_chains(connection: Connection, tenants: Collection[str]) -> None:
 
 def _format_rows(rows: Sequence[UnlinkedRow], opened: Mapping[str, ApprovalRow]) -> list[str]:
     """Return arrays of rows for the functions of the schema; several if one would be too large."""
-    # The order in which all writers lock heads.
     pieces: list[list[str]] = []
     length = _MAX_ARRAY_LENGTH
+    # The order in which all writers lock heads.
     for row in sorted(rows, key=lambda row: row.tenant):
         text = _format_row(row, opened)
         length += len(text)
@@ -385,7 +384,7 @@ class PostgresBackend(Backend):
         connections = self._connections
         with connections.writer(connections.answer_s) as writer:
             # Ask first: what was stored before the last of those processes ended can be seen below.
-            is_final = not connections.may_receive_more
+            is_final = not connections.has_abandoned_processes
             found = dict(writer.execute(_MARK_UNCONFIRMED, {"ids": list(decision_ids)}))
         return [one for one in decision_ids if not found.get(one, is_final)]
 

@@ -153,8 +153,8 @@ class PostgresConnections:
         self.silence_s = min(timeout_s, _MAX_SILENCE_S)
         self._address = make_conninfo(url, **_default_options(options, self.answer_s))
         self._closed = False
-        # They may still carry out a statement whose client left.
-        self._given_up: list[ServerProcess] = []
+        # Processes that may still carry out a statement whose client left.
+        self._abandoned: list[ServerProcess] = []
         self._start_afresh()
         _LIVE.add(self)
 
@@ -207,32 +207,32 @@ class PostgresConnections:
             try:
                 connection = self._living_writer(end)
                 connection.answer_by = end
-                self._end_given_up(connection)
+                self._end_abandoned(connection)
                 yield connection
             finally:
                 # An error may leave the transaction open; do not reuse it.
                 writer, idle = self._writer, TransactionStatus.IDLE
                 if writer is not None and writer.info.transaction_status is not idle:
                     if writer.process is not None:
-                        self._given_up.append(writer.process)
+                        self._abandoned.append(writer.process)
                     self._drop_writer()
 
-    def _end_given_up(self, writer: Connection) -> None:
+    def _end_abandoned(self, writer: Connection) -> None:
         """Tell the server to end what it does for writers that did not wait for it."""
-        if not self._given_up:
+        if not self._abandoned:
             return
-        columns = [list(column) for column in zip(*self._given_up, strict=True)]
-        found = writer.execute(_FIND_PROCESSES, columns).fetchall()
-        self._given_up = [ServerProcess(pid, began_at) for pid, began_at, _ in found]
-        if known := [pid for pid, _, is_certain in found if is_certain]:
-            # A role that may not end them waits until they end by themselves.
-            with suppress(InsufficientPrivilege):
+        columns = [list(column) for column in zip(*self._abandoned, strict=True)]
+        # A role that may not do this waits until they end by themselves, or marks for ever.
+        with suppress(InsufficientPrivilege):
+            found = writer.execute(_FIND_PROCESSES, columns).fetchall()
+            self._abandoned = [ServerProcess(pid, began_at) for pid, began_at, _ in found]
+            if known := [pid for pid, _, is_certain in found if is_certain]:
                 writer.execute(_END_PROCESSES, [known])
 
     @property
-    def may_receive_more(self) -> bool:
+    def has_abandoned_processes(self) -> bool:
         """Whether something may still be stored whose writer gave up; ask while you write."""
-        return bool(self._given_up)
+        return bool(self._abandoned)
 
     def _living_writer(self, end: float | None) -> Connection:
         if self._writer is not None and not _is_alive(self._writer):

@@ -742,10 +742,10 @@ class Store:
     def close(self) -> None:
         """Finish pending commits, and release all resources."""
         self._committer.close()
-        for pause_s in _CLOSING_PAUSES_S:
-            if self._unconfirmed:
-                time.sleep(pause_s)
-                with suppress(StorageError):
+        with suppress(StorageError):
+            for pause_s in _CLOSING_PAUSES_S:
+                if self._unconfirmed:
+                    time.sleep(pause_s)
                     self._commit_rows([])
         self.backend.close()
 

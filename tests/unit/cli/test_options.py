@@ -136,7 +136,7 @@ def test_an_invalid_request_is_an_error_with_its_place(
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the request: no such file") as caught:
         read_requests(str(tmp_path / "gone.json"))
-    assert caught.value.help == "name a file, or write the request to standard input"
+    assert caught.value.help == "name a file, or `-` for standard input"
     with pytest.raises(InputError, match="cannot read the request: embedded null byte"):
         read_requests("a\x00b")
 

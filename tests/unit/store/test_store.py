@@ -2,7 +2,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -673,6 +673,25 @@ def test_marks_wait_for_a_commit_that_succeeds(path: Path) -> None:
         assert unconfirmed(store) == []
         store.put(make_record(2))
 
+        assert unconfirmed(store) == [decision_id(1)]
+
+
+class EndsLate(SqliteBackend):
+    """A database that ends what it does for others only while it is asked the second time."""
+
+    asked = 0
+
+    def mark_unconfirmed(self, decision_ids: Collection[str]) -> list[str]:
+        """Mark records from the second time on."""
+        self.asked += 1
+        return super().mark_unconfirmed(decision_ids) if self.asked > 1 else list(decision_ids)
+
+
+def test_closing_asks_again_if_something_may_still_be_stored(path: Path) -> None:
+    with Store(EndsLate(str(path))) as store:
+        store.put(make_record(1))
+        store._unconfirmed.append(decision_id(1))
+    with open_store(path) as store:
         assert unconfirmed(store) == [decision_id(1)]
 
 
