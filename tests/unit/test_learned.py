@@ -25,8 +25,8 @@ from demur.learned import (
 FOLDER = files("demur_models")
 MODELS: dict[str, Any] = json.loads((FOLDER / "models.json").read_text(encoding="utf-8"))
 VECTORS: dict[str, Any] = json.loads((FOLDER / "vectors.json").read_text(encoding="utf-8"))
-# OpenBLAS multiplies on one thread up to this many multiplications.
-_MOST_ON_ONE_THREAD = 4 * 65_536
+# OpenBLAS uses one thread for a product of matrices of at most this many multiplications.
+_MAX_SINGLE_THREAD_WORK = 4 * 65_536
 SAMPLES = [(name, text, chances) for name, vectors in VECTORS.items() for text, chances in vectors]
 
 
@@ -80,7 +80,7 @@ def test_a_convolution_reads_each_token_and_both_neighbours(count: int, step: in
 def test_no_product_is_so_large_that_the_library_starts_threads(name: str) -> None:
     made = open_network(name)
 
-    assert network._BLOCK * max(made.near.size, made.far.size) <= _MOST_ON_ONE_THREAD
+    assert network._BLOCK * max(made.near.size, made.far.size) <= _MAX_SINGLE_THREAD_WORK
 
 
 def test_vectors_are_stored_for_every_model() -> None:

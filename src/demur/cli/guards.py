@@ -84,7 +84,7 @@ def read_event_file(surface: Surface, name: str, *, as_json: bool) -> EventFile:
         InputError: It cannot be read, is too large, or is not an event of the surface.
         UsageError: It is empty.
     """
-    where, raw = read_input(name, "the event", MAX_EVENT_BYTES + 1)
+    where, raw = read_input(name, "the event" if as_json else "the text", MAX_EVENT_BYTES + 1)
     if len(raw) > MAX_EVENT_BYTES:
         problem = f"more than {MAX_EVENT_BYTES} bytes"
         raise InputError(problem, where=where, help="split it into parts")

@@ -371,7 +371,7 @@ class PostgresBackend(Backend):
         arrays = _format_rows(rows, opened)
         if len(arrays) != 1:
             with self.transaction() as write:
-                # It also limits how long the heads are locked.
+                # `lock_heads` also sets the time limit of the transaction.
                 write.lock_heads({row.tenant for row in rows})
                 return write.append_rows(rows, opened)
         connections = self._connections

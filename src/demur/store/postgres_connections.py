@@ -58,13 +58,14 @@ _SET_SESSION = """
            (SELECT extract(epoch FROM backend_start)::text
             FROM pg_stat_get_activity(pg_backend_pid()))
 """
-# Return those of the server's processes that are still there, and whether that is certain. Some
-# roles cannot see when a process began, so another one may have its number.
+# Return those of the server's processes that are still there, and whether that is certain. A role
+# that cannot see when a process began may take another process with its number for it.
 _FIND_PROCESSES = """
     SELECT given.pid, began_at, began_at = extract(epoch FROM backend_start)::text
     FROM unnest(%s::integer[], %s::text[]) AS given (pid, began_at)
-    JOIN pg_stat_activity AS now
-    ON given.pid = now.pid AND coalesce(began_at = extract(epoch FROM backend_start)::text, true)
+    JOIN pg_stat_activity AS activity
+    ON given.pid = activity.pid
+    AND coalesce(began_at = extract(epoch FROM backend_start)::text, true)
 """
 _END_PROCESSES = "SELECT pg_terminate_backend(pid) FROM unnest(%s::integer[]) AS given (pid)"
 
@@ -222,7 +223,7 @@ class PostgresConnections:
         if not self._abandoned:
             return
         columns = [list(column) for column in zip(*self._abandoned, strict=True)]
-        # A role that may not do this waits until they end by themselves, or marks for ever.
+        # Without the right to see or end them, demur waits for their end and keeps its marks.
         with suppress(InsufficientPrivilege):
             found = writer.execute(_FIND_PROCESSES, columns).fetchall()
             self._abandoned = [ServerProcess(pid, began_at) for pid, began_at, _ in found]
@@ -231,7 +232,7 @@ class PostgresConnections:
 
     @property
     def has_abandoned_processes(self) -> bool:
-        """Whether something may still be stored whose writer gave up; ask while you write."""
+        """Whether the server may still store something for a writer that gave up."""
         return bool(self._abandoned)
 
     def _living_writer(self, end: float | None) -> Connection:

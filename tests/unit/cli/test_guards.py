@@ -269,7 +269,7 @@ def test_binary_input_is_read_as_far_as_it_goes() -> None:
         (["tool_call"], "[" * 100_000, "too deep"),
         (["tool_call"], '{"name": 3}', "standard input: name: expected `str`"),
         (["tool_call"], "3", "standard input: the event of `tool_call` must be"),
-        (["input", "nothing.txt"], "", "nothing.txt: cannot read the event: no such file"),
+        (["input", "nothing.txt"], "", "nothing.txt: cannot read the text: no such file"),
         (["input", "--guard-config", "nothing.yaml"], "", "nothing.yaml: cannot read the settings"),
         (["input", "--guard-config", "list.yaml"], "", "list.yaml: settings must be a mapping"),
         (["input", "--guard-config", "bad.yaml"], "", "bad.yaml:"),
@@ -308,7 +308,7 @@ def test_reading_from_the_keyboard_shows_how_to_end(
     monkeypatch.setattr("sys.stdin", Keyboard(io.BytesIO(b"hello")))
 
     assert main(["guard", "input"]) == 0
-    assert capsys.readouterr().err == "reading the event from the keyboard; end with Ctrl-D\n"
+    assert capsys.readouterr().err == "reading the text from the keyboard; end with Ctrl-D\n"
 
 
 def test_our_own_rules_keep_their_rows() -> None:
